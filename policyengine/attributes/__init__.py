@@ -1,0 +1,67 @@
+"""The policy language: text, syntax tree, normal form, evaluation, tokens."""
+
+from policyengine.attributes.evaluation import evaluate
+from policyengine.attributes.literals import (
+    Conjunction,
+    Join,
+    Literal,
+    bind_joins,
+    conjunction_holds,
+)
+from policyengine.attributes.normal import LIMIT, normalise
+from policyengine.attributes.parser import MAX_TEXT, parse
+from policyengine.attributes.problems import nearest, shown, unknown
+from policyengine.attributes.syntax import And, AtLeast, Equal, Expression, Not, Or, Test, names
+from policyengine.attributes.text import to_text, value_text
+from policyengine.attributes.tokens import (
+    Predicate,
+    conjunction_tokens,
+    literal_token,
+    predicates_of,
+    tokens_of,
+)
+from policyengine.attributes.types import (
+    AttributeType,
+    Schema,
+    Value,
+    check_name,
+    check_values,
+    schema_from_json,
+)
+
+__all__ = [
+    "LIMIT",
+    "MAX_TEXT",
+    "And",
+    "AtLeast",
+    "AttributeType",
+    "Conjunction",
+    "Equal",
+    "Expression",
+    "Join",
+    "Literal",
+    "Not",
+    "Or",
+    "Predicate",
+    "Schema",
+    "Test",
+    "Value",
+    "bind_joins",
+    "check_name",
+    "check_values",
+    "conjunction_holds",
+    "conjunction_tokens",
+    "evaluate",
+    "literal_token",
+    "names",
+    "nearest",
+    "normalise",
+    "parse",
+    "predicates_of",
+    "schema_from_json",
+    "shown",
+    "to_text",
+    "tokens_of",
+    "unknown",
+    "value_text",
+]

@@ -1,0 +1,165 @@
+"""The model of a bundle: complete, strict, and consistent in itself."""
+
+from dataclasses import replace
+
+import pytest
+
+from policyengine.bundles import (
+    AgentContent,
+    AgentRef,
+    BundleHeader,
+    ClientContent,
+    ClientRef,
+    EncodedRule,
+    EncodedSubject,
+    EpochContent,
+    HomeAgent,
+    PartRef,
+    TagKey,
+    TrustAnchors,
+)
+from policyengine.errors import DecodeError, InputError
+from policyengine.primitives import dumps, loads
+from tests.support import bundle_samples as samples
+
+K = b"k" * 32
+HEADER = BundleHeader(
+    domain="heating",
+    audience="agent:alpha",
+    revision=7,
+    previous=samples.DIGEST,
+    issued=1,
+    expires=2,
+    root_version=1,
+    parts=(PartRef("scope", samples.DIGEST, 10),),
+)
+RECORDS = [
+    AgentRef("alpha", "a", K, K),
+    ClientRef(samples.HANDLE, K, K),
+    HomeAgent("alpha", "a", K, K),
+    TagKey("a", 1, "staged", K),
+    EncodedRule("r1", "AP", "publish", "T", (b"t" * 16,), b"e", ("x",)),
+    EncodedSubject(samples.HANDLE, (b"e",)),
+    samples.epoch_content(),
+    samples.agent_content(),
+    samples.agent_content(epochs=(), wraps=(), clients=(), agents=(), types=()),
+    samples.client_content(),
+    HEADER,
+    TrustAnchors(1, K, K, K, K),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
+def test_a_structure_survives_canonical_json(record):
+    assert type(record).from_json(loads(dumps(record.to_json()))) == record
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
+def test_a_structure_with_a_missing_or_unknown_member_is_not_read(record):
+    whole = record.to_json()
+    with pytest.raises(DecodeError):
+        type(record).from_json({**whole, "unknown": None})
+    for name in whole:
+        with pytest.raises(DecodeError):
+            type(record).from_json({key: item for key, item in whole.items() if key != name})
+
+
+def test_a_tag_key_is_never_shown():
+    assert repr(K) not in repr(TagKey("a", 1, "staged", K))
+    assert repr(K) not in repr(samples.client_content(tag_keys=(TagKey("a", 1, "staged", K),)))
+
+
+RULE = samples.epoch_content().rules[0]
+AGENT = samples.agent_content()
+CURRENT = samples.epoch_content()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"domain": "Heating"},
+        {"lease_seconds": 0},
+        {"lease_seconds": 86_401},
+        {"types": ("WaterTemperature",)},
+        {"agents": (AGENT.agents[0], AGENT.agents[0])},
+        {"agents": (AGENT.clients[0],)},
+        {"clients": (AGENT.clients[0], AGENT.clients[0])},
+        {"epochs": (CURRENT, replace(CURRENT, state="draining"))},
+        {"epochs": (CURRENT, replace(CURRENT, epoch=2))},
+        {"wraps": (AGENT.wraps[0], replace(AGENT.wraps[0], state="draining"))},
+        {"notices_through": -1},
+    ],
+)
+def test_an_agents_content_that_contradicts_itself_cannot_be_made(changes):
+    with pytest.raises(InputError):
+        samples.agent_content(**changes)
+
+
+def test_an_agent_may_hold_two_epochs_of_different_state():
+    two = (CURRENT, replace(CURRENT, epoch=2, state="staged"))
+    assert samples.agent_content(epochs=two).epochs == two
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": "paused"},
+        {"rules": (RULE, RULE)},
+        {"subjects": CURRENT.subjects * 2},
+        {"parameters": [1]},
+        {"epoch": -1},
+    ],
+)
+def test_an_epoch_that_contradicts_itself_cannot_be_made(changes):
+    with pytest.raises(InputError):
+        samples.epoch_content(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"action": "define"},
+        {"event_tags": (b"t" * 15,)},
+        {"encoded": b""},
+        {"attributes": ("a", "a")},
+        {"type": ""},
+    ],
+)
+def test_a_rule_out_of_range_cannot_be_made(changes):
+    with pytest.raises(InputError):
+        replace(RULE, **changes)
+
+
+HOME = samples.client_content().homes[0]
+PART = {"overlay": "a", "attributes": ["degrees"]}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"homes": (HOME, replace(HOME, agent="beta"))},
+        {"tag_keys": samples.client_content().tag_keys * 2},
+        {"publishes": ("T", "T")},
+        {"window_seconds": 0},
+        {"splits": {"T": ()}},
+        {"splits": {"T": (PART, PART)}},
+        {"splits": {"T": ({"overlay": "a"},)}},
+        {"splits": {"T": ({**PART, "more": 1},)}},
+        {"splits": {"T": ({**PART, "overlay": "A"},)}},
+        {"splits": {"T": ({**PART, "attributes": "degrees"},)}},
+        {"splits": {"T": ({**PART, "attributes": ["a", "a"]},)}},
+    ],
+)
+def test_a_clients_content_that_contradicts_itself_cannot_be_made(changes):
+    with pytest.raises(InputError):
+        samples.client_content(**changes)
+
+
+def test_a_header_does_not_repeat_a_part():
+    with pytest.raises(InputError):
+        replace(HEADER, parts=HEADER.parts * 2)
+
+
+def test_every_class_is_exported_by_the_model():
+    for record in (AgentContent, ClientContent, EpochContent):
+        assert record.__name__ in __import__("policyengine.bundles.model", fromlist=["x"]).__all__

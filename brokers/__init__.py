@@ -1,0 +1,1 @@
+"""The data plane: broker agents on ActiveMQ and the library of publishers and subscribers."""

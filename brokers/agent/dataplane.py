@@ -1,0 +1,302 @@
+"""The agent's loop over events: take a batch, decide, send, record, acknowledge.
+
+The order is the guarantee: what a batch causes is in the broker's keeping before its
+keys are recorded, and both before it is acknowledged. Killed at any moment, the batch
+comes again; what it caused twice, receivers tell by its keys.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from brokers.adapters.logs import log, log_failure
+from brokers.agent.policy import InForce, PolicyInForce, Progress
+from brokers.agent.queues import Queues, Source
+from brokers.agent.statistics import RefusedMessage, Statistics
+from brokers.data.handle import Effects, Refusal, Workbench, handle_client_message, handle_hop
+from brokers.ports import (
+    Clock,
+    EventLog,
+    KeyStore,
+    Message,
+    Outgoing,
+    SeenEntry,
+    Transport,
+    TransportError,
+)
+from policyengine.bundles import dead_queue
+from policyengine.primitives.rand import SYSTEM_RANDOM
+
+_LOGGER = logging.getLogger("portcullis.agent")
+_ATTEMPTS = 3
+_REMEMBERED_ATTEMPTS = 10_000
+_HOLD_SECONDS = 0.5
+_LONGEST_HOLD = 120.0
+_REST_AFTER_FAILURE = 1.0
+_DEAD_LIFE_MS = 7 * 24 * 3600 * 1000
+_SEND_TIMEOUT = 20.0
+_HANDLED_QUIETLY = frozenset({"own-event", "revoked"})
+
+
+@dataclass
+class _Batch:
+    """What the messages of one batch cause, collected until it is carried out."""
+
+    messages: list[Message] = field(default_factory=list)
+    outgoing: list[Outgoing] = field(default_factory=list)
+    seen: dict[bytes, int] = field(default_factory=dict)
+    effects: list[tuple[Source, Effects]] = field(default_factory=list)
+    # Queues of which nothing more may be handled, since acknowledgements are cumulative.
+    stopped: dict[str, float] = field(default_factory=dict)
+
+
+class DataPlane:
+    """Runs the data path of an agent; `step` does one batch.
+
+    Args:
+        agent: this agent's name.
+        keys: its private keys.
+        transport: connection to the overlay's broker.
+        policy: what is in force.
+        standing: domain -> `serving`, or why its events wait.
+        now: Unix time in seconds, by the lease's signed time.
+        seen: the window against doubles.
+        statistics: counters.
+        progress: tells the control side when batches are over.
+        clock: both clocks.
+        batch: most messages handled together.
+        prefetch: messages on their way at once, per queue.
+    """
+
+    def __init__(
+        self,
+        *,
+        agent: str,
+        keys: KeyStore,
+        transport: Transport,
+        policy: PolicyInForce,
+        standing: Callable[[str], str],
+        now: Callable[[], float],
+        seen: EventLog,
+        statistics: Statistics,
+        progress: Progress,
+        clock: Clock,
+        batch: int = 200,
+        prefetch: int = 400,
+    ) -> None:
+        self._agent = agent
+        self._keys = keys
+        self._transport = transport
+        self._policy = policy
+        self._standing = standing
+        self._now = now
+        self._seen = seen
+        self._statistics = statistics
+        self._progress = progress
+        self._clock = clock
+        self._limit = batch
+        self._queues = Queues(agent, transport, clock, prefetch=prefetch)
+        self._version = -1
+        self._attempts: Counter[bytes] = Counter()
+        self._held_since: dict[str, float] = {}
+
+    def step(self, timeout: float) -> None:
+        """Handle one batch.
+
+        Args:
+            timeout: seconds to wait for a first message.
+        """
+        if self._policy.version != self._version:
+            self._version = self._policy.version
+            self._queues.wake()
+        self._queues.serve([d for d in self._policy.domains if self._standing(d) == "serving"])
+        messages = self._transport.receive_many(self._limit, timeout)
+        if not messages:
+            return
+        self._progress.begin()
+        try:
+            self._carry_out(self._decide(messages))
+        except BaseException:
+            # Our own disk failed: give everything back, it comes again.
+            for queue in {message.queue for message in messages}:
+                self._queues.rest(queue, _REST_AFTER_FAILURE)
+            raise
+        finally:
+            self._progress.finish()
+
+    # deciding
+
+    def _decide(self, messages: list[Message]) -> _Batch:
+        batch = _Batch()
+        domains = self._policy.domains
+        # INVARIANT: one answer a batch and domain, for a skipped message must not be
+        # acknowledged by a later one of its queue.
+        serving = {domain for domain in domains if self._standing(domain) == "serving"}
+        benches = {d: self._bench(domains[d], batch) for d in serving}
+        for message in messages:
+            source = self._queues.source(message.queue)
+            if source is None or message.queue in batch.stopped:
+                continue
+            if source.domain in benches:
+                self._decide_one(batch, message, source, benches[source.domain])
+            else:
+                # Skipped, so nothing behind it may be acknowledged: the queue goes back.
+                batch.stopped[message.queue] = 0.0
+        return batch
+
+    def _bench(self, in_force: InForce, batch: _Batch) -> Workbench:
+        now = self._now()
+        return Workbench(
+            snapshot=in_force.snapshot,
+            subscriptions=in_force.subscriptions,
+            sealing_key=self._keys.sealing,
+            signing_key=self._keys.signing,
+            now=now,
+            oldest=self._seen.oldest(now),
+            seen=lambda key: key in batch.seen or key in self._seen,
+            random=SYSTEM_RANDOM,
+        )
+
+    def _decide_one(
+        self, batch: _Batch, message: Message, source: Source, bench: Workbench
+    ) -> None:
+        handle = handle_hop if source.kind == "hop" else handle_client_message
+        try:
+            effects = handle(bench, message.body)
+        except OSError:
+            raise  # the window against doubles cannot be read: no fault of the message
+        except Exception:  # noqa: BLE001 - whatever one message does, the others go on
+            log_failure(_LOGGER, "message failed", queue=message.queue)
+            self._failed(batch, message, source)
+            return
+        if effects.hold:
+            self._hold(batch, message, source, effects.hold)
+            return
+        self._held_since.pop(message.queue, None)
+        self._take(batch, message, source, effects)
+
+    def _take(self, batch: _Batch, message: Message, source: Source, effects: Effects) -> None:
+        batch.messages.append(message)
+        batch.effects.append((source, effects))
+        batch.outgoing.extend(effects.outgoing)
+        batch.seen.update(effects.seen)
+        refusal = effects.refusal
+        if refusal and not refusal.answered and refusal.reason not in _HANDLED_QUIETLY:
+            batch.outgoing.append(self._dead(message, refusal.reason))
+
+    def _hold(self, batch: _Batch, message: Message, source: Source, reason: str) -> None:
+        since = self._held_since.setdefault(message.queue, self._clock.boot())
+        if self._clock.boot() - since < _LONGEST_HOLD:
+            self._statistics.count(source.domain, "held")
+            batch.stopped[message.queue] = _HOLD_SECONDS
+            return
+        # Nothing that we wait for came: do not let one part stop all others for ever.
+        del self._held_since[message.queue]
+        self._take(batch, message, source, Effects(refusal=Refusal(source.kind, reason)))
+
+    def _failed(self, batch: _Batch, message: Message, source: Source) -> None:
+        key = blake2b(message.body, digest_size=16).digest()
+        if len(self._attempts) > _REMEMBERED_ATTEMPTS:
+            self._attempts.clear()
+        self._attempts[key] += 1
+        if self._attempts[key] < _ATTEMPTS:
+            batch.stopped[message.queue] = _REST_AFTER_FAILURE
+            return
+        del self._attempts[key]
+        self._take(batch, message, source, Effects(refusal=Refusal("message", "failed")))
+
+    def _dead(self, message: Message, reason: str) -> Outgoing:
+        expires = int(self._clock.wall() * 1000) + _DEAD_LIFE_MS
+        headers = {"reason": reason, "from-queue": message.queue}
+        return Outgoing(dead_queue(self._agent), message.body, expires=expires, headers=headers)
+
+    # carrying out
+
+    def _carry_out(self, batch: _Batch) -> None:
+        if batch.messages:
+            self._commit(batch)
+        for queue, seconds in batch.stopped.items():
+            self._queues.rest(queue, seconds)
+
+    def _commit(self, batch: _Batch) -> None:
+        self._keep_subscriptions(batch)
+        # A lease may have ended while we decided: then nothing of it leaves.
+        if not self._still_serving(batch) or not self._send(batch.outgoing):
+            self._give_back(batch)
+            return
+        entries = [SeenEntry(key, issued) for key, issued in batch.seen.items()]
+        self._seen.record(entries, now=self._now())
+        self._transport.ack_many(batch.messages)
+        self._count(batch)
+
+    def _keep_subscriptions(self, batch: _Batch) -> None:
+        added = [one for _, effects in batch.effects for one in effects.subscribed]
+        removed = [place for _, effects in batch.effects for place in effects.unsubscribed]
+        if added or removed:
+            self._policy.change_subscriptions(added, removed)
+
+    def _still_serving(self, batch: _Batch) -> bool:
+        domains = {source.domain for source, _ in batch.effects}
+        return all(self._standing(domain) == "serving" for domain in domains)
+
+    def _give_back(self, batch: _Batch) -> None:
+        for queue in {message.queue for message in batch.messages}:
+            batch.stopped[queue] = _REST_AFTER_FAILURE
+
+    def _send(self, outgoing: list[Outgoing]) -> bool:
+        try:
+            self._transport.send_many(outgoing, timeout=_SEND_TIMEOUT)
+        except TransportError as error:
+            log(_LOGGER, logging.WARNING, "batch not sent", reason=str(error))
+            return error.refused and self._send_one_by_one(outgoing)
+        return True
+
+    def _send_one_by_one(self, outgoing: list[Outgoing]) -> bool:
+        """After a refusal: find what the broker refuses and put it aside, unless it is all."""
+        for message in outgoing:
+            try:
+                self._transport.send_many([message], timeout=_SEND_TIMEOUT)
+            except TransportError as error:
+                if not error.refused or not self._put_aside(message):
+                    return False
+        return True
+
+    def _put_aside(self, message: Outgoing) -> bool:
+        expires = int(self._clock.wall() * 1000) + _DEAD_LIFE_MS
+        headers = {"reason": "undeliverable", "to-queue": message.queue}
+        aside = Outgoing(dead_queue(self._agent), message.body, expires=expires, headers=headers)
+        try:
+            self._transport.send_many([aside], timeout=_SEND_TIMEOUT)
+        except TransportError:
+            return False
+        log(_LOGGER, logging.ERROR, "undeliverable", queue=message.queue)
+        return True
+
+    def _count(self, batch: _Batch) -> None:
+        for source, effects in batch.effects:
+            self._statistics.count(source.domain, "received")
+            for what, number in effects.counts:
+                self._statistics.count(source.domain, what, number)
+            if effects.refusal:
+                self._tell_refusal(source, effects.refusal)
+
+    def _tell_refusal(self, source: Source, refusal: Refusal) -> None:
+        self._statistics.refused(
+            RefusedMessage(
+                at=self._clock.wall(),
+                domain=source.domain,
+                kind=refusal.kind,
+                reason=refusal.reason,
+                sender=refusal.sender,
+                type=refusal.type,
+                publication=refusal.publication,
+            )
+        )
+        log(
+            _LOGGER, logging.INFO, "refused",
+            domain=source.domain, kind=refusal.kind, reason=refusal.reason, sender=refusal.sender,
+        )  # fmt: skip

@@ -1,0 +1,148 @@
+"""What an agent tells about itself."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from brokers.adapters.control_link import ControlLink
+from brokers.agent.policy import InForce, PolicyInForce
+from brokers.agent.statistics import Statistics
+from brokers.agent.status import Page, json_page
+from brokers.ports import Clock, Transport
+
+_SERVING = "serving"
+
+
+class Report:
+    """Makes the pages from the parts of a running agent.
+
+    Args:
+        agent: its name.
+        overlay: the overlay it stands on.
+        control: connection to the control broker.
+        data: connection to the overlay's broker.
+        link: the control side.
+        policy: what is in force.
+        statistics: counters.
+        clock: both clocks.
+    """
+
+    def __init__(
+        self,
+        *,
+        agent: str,
+        overlay: str,
+        control: Transport,
+        data: Transport,
+        link: ControlLink,
+        policy: PolicyInForce,
+        statistics: Statistics,
+        clock: Clock,
+    ) -> None:
+        self._agent = agent
+        self._overlay = overlay
+        self._control = control
+        self._data = data
+        self._link = link
+        self._policy = policy
+        self._statistics = statistics
+        self._clock = clock
+        self._started = clock.boot()
+
+    def health(self) -> Page:
+        """The process is alive."""
+        return json_page({"agent": self._agent, "alive": True})
+
+    def ready(self) -> Page:
+        """Connected, and every domain that it holds is served."""
+        waiting = {
+            domain: standing
+            for domain in self._policy.domains
+            if (standing := self._link.standing(domain)) != _SERVING
+        }
+        connected = self._control.connected and self._data.connected
+        ready = connected and bool(self._policy.domains) and not waiting
+        document = {"ready": ready, "connected": connected, "waiting": waiting}
+        return json_page(document, 200 if ready else 503)
+
+    def status(self) -> Page:
+        """Everything."""
+        return json_page(self.document())
+
+    def document(self) -> dict[str, object]:
+        """Everything, as plain JSON values."""
+        domains = sorted(set(self._policy.domains) | self._statistics.domains())
+        return {
+            "agent": self._agent,
+            "overlay": self._overlay,
+            "uptime_seconds": round(self._clock.boot() - self._started, 1),
+            "control_connected": self._control.connected,
+            "data_connected": self._data.connected,
+            "domains": {domain: self._domain(domain) for domain in domains},
+            "refused_bundles": [asdict(item) for item in reversed(list(self._link.rejections))],
+            "last_refusals": self._statistics.last_refusals(),
+        }
+
+    def _domain(self, domain: str) -> dict[str, object]:
+        held = self._policy.domains.get(domain)
+        view = self._link.view
+        standing = self._link.standing(domain)
+        return {
+            "standing": standing,
+            "delivering": standing == _SERVING,
+            "lease_seconds_left": round(view.book.remaining(domain, self._clock.boot()), 1),
+            "notice": view.state.notices.get(domain, 0),
+            "counters": self._statistics.counters(domain),
+            "refusals": self._statistics.refusals(domain),
+            **({} if held is None else _policy(held)),
+        }
+
+    def metrics(self) -> Page:
+        """Counters in Prometheus' text format."""
+        lines = ["# TYPE portcullis_events_total counter"]
+        for domain in sorted(self._statistics.domains()):
+            for what, number in sorted(self._statistics.counters(domain).items()):
+                labels = f'agent="{self._agent}",domain="{domain}",what="{what}"'
+                lines.append(f"portcullis_events_total{{{labels}}} {number}")
+        lines.append("# TYPE portcullis_refusals_total counter")
+        for domain in sorted(self._statistics.domains()):
+            for reason, number in sorted(self._statistics.refusals(domain).items()):
+                labels = f'agent="{self._agent}",domain="{domain}",reason="{reason}"'
+                lines.append(f"portcullis_refusals_total{{{labels}}} {number}")
+        lines += self._gauges()
+        return Page(200, "\n".join(lines) + "\n", "text/plain; version=0.0.4")
+
+    def _gauges(self) -> list[str]:
+        lines = [
+            "# TYPE portcullis_revision gauge",
+            "# TYPE portcullis_serving gauge",
+            "# TYPE portcullis_lease_seconds_left gauge",
+        ]
+        for domain, held in sorted(self._policy.domains.items()):
+            labels = f'agent="{self._agent}",domain="{domain}"'
+            serving = int(self._link.standing(domain) == _SERVING)
+            left = self._link.view.book.remaining(domain, self._clock.boot())
+            lines += [
+                f"portcullis_revision{{{labels}}} {held.snapshot.revision}",
+                f"portcullis_serving{{{labels}}} {serving}",
+                f"portcullis_lease_seconds_left{{{labels}}} {left:.1f}",
+            ]
+        return lines
+
+
+def _policy(held: InForce) -> dict[str, object]:
+    snapshot = held.snapshot
+    subscriptions = {
+        interest.handle for found in held.subscriptions.by_type.values() for interest in found
+    }
+    return {
+        "revision": snapshot.revision,
+        "digest": snapshot.digest,
+        "epochs": {str(number): epoch.state for number, epoch in sorted(snapshot.epochs.items())},
+        "attribute_keys": sorted({name for name, _ in snapshot.attribute_keys}),
+        "clients": len(snapshot.clients),
+        "peers": sorted(peer.name for peer in snapshot.peers),
+        "denied": sorted(snapshot.denied),
+        "subscribers": sorted(subscriptions),
+        "subscriptions_broken": len(held.subscriptions.broken),
+    }

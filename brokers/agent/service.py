@@ -1,0 +1,149 @@
+"""An agent as a whole: its parts put together, its threads, its end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from brokers.adapters.brokers_file import BrokersFile
+from brokers.adapters.clock import SystemClock
+from brokers.adapters.control_link import ControlLink
+from brokers.adapters.files import (
+    BundleFolder,
+    FolderLock,
+    Keys,
+    StateFile,
+    SubscriptionFile,
+    load_anchors,
+    private_folder,
+)
+from brokers.adapters.logs import log, log_failure
+from brokers.adapters.seen import SeenLog
+from brokers.adapters.stomp import StompTransport
+from brokers.agent.config import AgentConfig
+from brokers.agent.dataplane import DataPlane
+from brokers.agent.policy import PolicyInForce, Progress
+from brokers.agent.report import Report
+from brokers.agent.statistics import Statistics
+from brokers.agent.status import StatusServer
+from brokers.control.sync import Identity
+from policyengine.bundles import audience
+
+_LOGGER = logging.getLogger("portcullis.agent")
+_CONTROL_ROUND = 0.1
+_DATA_ROUND = 0.2
+_PAUSE_AFTER_FAILURE = 1.0
+
+
+class Agent:
+    """A running agent.
+
+    Args:
+        config: see `AgentConfig`.
+
+    Raises:
+        ConfigurationError: a file is missing or wrong.
+        StateError: its folder is damaged or in use.
+        OSError: the status port is taken.
+    """
+
+    def __init__(self, config: AgentConfig) -> None:
+        brokers = BrokersFile.load(config.brokers_file)
+        anchors = load_anchors(config.anchors_file)
+        keys = Keys.load(config.state / "keys.json")
+        self._lock = FolderLock(private_folder(config.state))
+        clock, statistics, progress = SystemClock(), Statistics(), Progress()
+        name = config.name
+        self._control = StompTransport(brokers.control_broker(), name=f"{name}-control")
+        self._data = StompTransport(brokers.overlay(config.overlay), name=f"{name}-data")
+        self._seen = SeenLog(config.state / "seen.sqlite", seconds=config.window_seconds)
+        self._policy = PolicyInForce(
+            agent=name,
+            overlay=config.overlay,
+            sealing_key=keys.sealing,
+            subscription_file=SubscriptionFile(config.state / "subscriptions.json"),
+            progress=progress,
+        )
+        self._link = ControlLink(
+            transport=self._control,
+            identity=Identity(audience("agent", name), keys.sealing, anchors),
+            signing_key=keys.signing,
+            bundles=BundleFolder(config.state / "bundles"),
+            state_file=StateFile(config.state / "trusted.json", audience("agent", name)),
+            clock=clock,
+            applier=self._policy,
+            lease_interval=config.lease_interval,
+        )
+        self._plane = DataPlane(
+            agent=name,
+            keys=keys,
+            transport=self._data,
+            policy=self._policy,
+            standing=self._link.standing,
+            now=self._link.now,
+            seen=self._seen,
+            statistics=statistics,
+            progress=progress,
+            clock=clock,
+            batch=config.batch,
+            prefetch=config.prefetch,
+        )
+        report = Report(
+            agent=name,
+            overlay=config.overlay,
+            control=self._control,
+            data=self._data,
+            link=self._link,
+            policy=self._policy,
+            statistics=statistics,
+            clock=clock,
+        )
+        self._link.restore()
+        pages = {
+            "/health": report.health,
+            "/ready": report.ready,
+            "/status": report.status,
+            "/metrics": report.metrics,
+        }
+        self._status = StatusServer(config.http_port, pages)
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def http_port(self) -> int:
+        """The port of the status pages."""
+        return self._status.port
+
+    def start(self) -> None:
+        """Start working; returns at once, whether the brokers can be reached or not."""
+        self._link.listen()
+        self._data.start()
+        self._run("control", lambda: self._link.step(_CONTROL_ROUND))
+        self._run("data", lambda: self._plane.step(_DATA_ROUND))
+        log(_LOGGER, logging.INFO, "started", http_port=self.http_port)
+
+    def stop(self) -> None:
+        """Finish what is under way, disconnect, stop."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(30)
+        self._data.close()
+        self._control.close()
+        self._status.close()
+        self._seen.close()
+        self._lock.release()
+        log(_LOGGER, logging.INFO, "stopped")
+
+    def _run(self, name: str, round_: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._loop, args=(name, round_), name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _loop(self, name: str, round_: Callable[[], None]) -> None:
+        while not self._stopping.is_set():
+            try:
+                round_()
+            except Exception:  # noqa: BLE001 - the loop must outlive whatever happens in it
+                log_failure(_LOGGER, "round failed", part=name)
+                self._stopping.wait(_PAUSE_AFTER_FAILURE)

@@ -1,0 +1,182 @@
+"""A subscriber's deliveries on their way to its handler: checked, put together, once each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from brokers.adapters.logs import log
+from brokers.adapters.seen import SeenLog
+from brokers.client.assembly import Assembly, Event, Whole
+from brokers.client.policy import FORMER_HOME_SECONDS
+from brokers.client.session import Session
+from brokers.ports import Message, SeenEntry
+from policyengine.bundles import Delivery, open_delivery
+from policyengine.errors import InputError, RejectedError
+
+_LOGGER = logging.getLogger("portcullis.client")
+_WINDOW_SECONDS = 86_400
+_ROUND = 1.0
+
+
+@dataclass(frozen=True)
+class _Early:
+    """A delivery of an agent that is not known yet; waits until `end` (boot time)."""
+
+    message: Message
+    payload: bytes
+    end: float
+
+
+class Inbox:
+    """Takes deliveries from the overlays' threads and hands out whole events.
+
+    A message is acknowledged only when its event was handled and recorded as such, so that
+    a crash can repeat an event and never lose one.
+
+    Args:
+        session: the client's session.
+        wanted: whether a subscription wants an event.
+    """
+
+    def __init__(self, session: Session, wanted: Callable[[Event], bool]) -> None:
+        self._session = session
+        self._wanted = wanted
+        self._seen = SeenLog(session.profile.state / "seen.sqlite", seconds=_WINDOW_SECONDS)
+        self._assembly = Assembly(self._seen.__contains__)
+        self._arrived = threading.Condition()
+        self._whole: deque[Whole] = deque()
+        self._early: list[_Early] = []
+        self._closed = False
+        self.doubles = 0
+        self.given_up = 0
+
+    @property
+    def incomplete(self) -> int:
+        """Events of which a part is awaited."""
+        return self._assembly.incomplete
+
+    # what arrives
+
+    def take(self, message: Message, payload: bytes) -> None:
+        """Take a message with a sealed delivery."""
+        end = self._session.clock.boot() + FORMER_HOME_SECONDS
+        self._take(_Early(message, payload, end))
+
+    def retry(self) -> None:
+        """Try again what waits for an agent to become known."""
+        with self._arrived:
+            early, self._early = self._early, []
+        for one in early:
+            self._take(one)
+
+    def _take(self, early: _Early) -> None:
+        try:
+            delivery = self._open(early)
+            if delivery is not None:
+                self._assemble(delivery, early.message)
+        except (RejectedError, InputError) as error:
+            log(_LOGGER, logging.WARNING, "delivery refused", reason=str(error))
+            early.message.ack()
+
+    def _open(self, early: _Early) -> Delivery | None:
+        """The verified delivery, or None where its agent is not known yet."""
+        profile, policy = self._session.profile, self._session.policy
+        unknown: list[str] = []
+
+        def verify_key(agent: str) -> bytes:
+            try:
+                return policy.verify_key(agent)
+            except KeyError:
+                unknown.append(agent)
+                raise
+
+        try:
+            delivery = open_delivery(
+                early.payload, key=profile.keys.sealing, handle=profile.handle, verify=verify_key
+            )
+        except RejectedError:
+            if not unknown or self._session.clock.boot() >= early.end:
+                raise
+            # We moved to a new home, and its delivery was faster than our bundle.
+            with self._arrived:
+                self._early.append(early)
+            return None
+        if delivery.domain != profile.domain:
+            raise RejectedError("audience", "the delivery is of another domain")
+        return delivery
+
+    def _assemble(self, delivery: Delivery, message: Message) -> None:
+        with self._arrived:
+            taken = self._assembly.add(delivery, message, now=self._session.clock.boot())
+            if taken.whole is not None:
+                self._whole.append(taken.whole)
+                self._arrived.notify_all()
+            if taken.double:
+                self.doubles += 1
+                message.ack()
+
+    # what is handed out
+
+    def next(self, timeout: float | None) -> Whole | None:
+        """The next event that is wanted, or None after `timeout` seconds or `close`."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._closed:
+            self._tidy()
+            whole = self._pop(_ROUND if end is None else min(_ROUND, end - time.monotonic()))
+            if whole is not None and self._wanted(whole.event):
+                return whole
+            if whole is not None:
+                self.handled(whole)
+            elif end is not None and time.monotonic() >= end:
+                return None
+        return None
+
+    def _pop(self, timeout: float) -> Whole | None:
+        with self._arrived:
+            self._arrived.wait_for(lambda: bool(self._whole) or self._closed, max(0.0, timeout))
+            return self._whole.popleft() if self._whole else None
+
+    def handled(self, whole: Whole) -> None:
+        """Record that an event was handled, then acknowledge all that it came in."""
+        now = self._session.clock.wall()
+        # INVARIANT: recorded before acknowledged.
+        self._seen.record([SeenEntry(whole.key, int(now))], now=now)
+        with self._arrived:
+            self._assembly.handled(whole)
+        _acknowledge(whole.carriers)
+
+    def _tidy(self) -> None:
+        if self._early:
+            self.retry()
+        policy = self._session.policy.current
+        # While a broker is away its parts are late through no fault of theirs.
+        if policy is None or not self._session.connected:
+            return
+        with self._arrived:
+            now = self._session.clock.boot()
+            given_up = self._assembly.give_up(now, policy.window_seconds)
+        for carriers in given_up:
+            self.given_up += 1
+            log(_LOGGER, logging.WARNING, "event given up, a part is missing")
+            _acknowledge(carriers)
+
+    def wake(self) -> None:
+        """End every wait, for good."""
+        with self._arrived:
+            self._closed = True
+            self._arrived.notify_all()
+
+    def close(self) -> None:
+        """Close the window's file."""
+        self._seen.close()
+
+
+def _acknowledge(carriers: Iterable[object]) -> None:
+    for carrier in carriers:
+        if isinstance(carrier, Message):
+            carrier.ack()

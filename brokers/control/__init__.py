@@ -1,0 +1,1 @@
+"""State machines of the control side, without input or output: sync, lease, acknowledge."""

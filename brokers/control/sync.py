@@ -1,0 +1,205 @@
+"""What an audience does with bundles and notices: judge, accept, report. No I/O.
+
+The caller writes the returned state to disk before it acts on it, swaps the content in,
+and sends the acknowledgement last (trust.md, "Agent's disk").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from policyengine.bundles import (
+    Acknowledgement,
+    AgentContent,
+    ClientContent,
+    LeaseRequest,
+    Notice,
+    OpenedBundle,
+    TrustAnchors,
+    TrustedState,
+    open_bundle,
+    open_notice,
+)
+from policyengine.errors import RejectedError
+from policyengine.primitives.hpke import SealingKey
+
+Status = Literal["received", "applied", "rejected"]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who opens messages, and what it trusts.
+
+    Args:
+        audience: for example `agent:alpha`.
+        sealing_key: its own X25519 key.
+        anchors: pinned keys of the authority.
+    """
+
+    audience: str
+    sealing_key: SealingKey
+    anchors: TrustAnchors
+
+
+@dataclass(frozen=True)
+class AcceptedBundle:
+    """A bundle that may come into force, and the trusted state after it did."""
+
+    opened: OpenedBundle
+    state: TrustedState
+
+
+def open_verified(message: bytes, *, domain: str, identity: Identity) -> OpenedBundle:
+    """Open a bundle and check signature, audience, parts and the set of trust anchors.
+
+    Raises:
+        RejectedError: `malformed`, `signature` or `audience`.
+    """
+    opened = open_bundle(
+        message,
+        key=identity.sealing_key,
+        audience=identity.audience,
+        domain=domain,
+        policy_key=identity.anchors.policy,
+    )
+    if opened.header.root_version != identity.anchors.root_version:
+        raise RejectedError("signature", "the bundle goes with other trust anchors than ours")
+    return opened
+
+
+def judge_bundle(
+    message: bytes, *, domain: str, identity: Identity, state: TrustedState, now: float
+) -> AcceptedBundle:
+    """Decide whether a received bundle may come into force.
+
+    Args:
+        message: the sealed bundle.
+        domain: the domain that its frame names.
+        identity: who opens it.
+        state: what is in force.
+        now: Unix time in seconds, by the newest lease where there is one.
+
+    Raises:
+        RejectedError: `malformed`, `signature`, `audience`, `replay`, `rollback`,
+            `expired` or `previous`.
+    """
+    opened = open_verified(message, domain=domain, identity=identity)
+    state.check(opened.header, opened.digest, now)
+    return AcceptedBundle(opened, after_bundle(state, opened))
+
+
+def after_bundle(state: TrustedState, opened: OpenedBundle) -> TrustedState:
+    """The trusted state once a checked bundle is in force."""
+    through = opened.content.notices_through if isinstance(opened.content, AgentContent) else 0
+    return state.applied(opened.header, opened.digest, notices_through=through)
+
+
+def judge_kept(
+    message: bytes, *, domain: str, identity: Identity, state: TrustedState
+) -> AcceptedBundle:
+    """Decide about a bundle found on the own disk after a start.
+
+    It was accepted before, so its expiry (a limit on acceptance) counts no more: the lease
+    keeps it fresh. The bundle is written before the state, so it may be one step ahead.
+
+    Raises:
+        RejectedError: it does not verify, or is older than the state says.
+    """
+    opened = open_verified(message, domain=domain, identity=identity)
+    held = state.revisions.get(domain)
+    if held is not None and held.digest == opened.digest:
+        return AcceptedBundle(opened, state)
+    state.check(opened.header, opened.digest, now=float("-inf"))
+    return AcceptedBundle(opened, after_bundle(state, opened))
+
+
+@dataclass(frozen=True)
+class AcceptedNotice:
+    """A verified notice, and the trusted state after it."""
+
+    notice: Notice
+    state: TrustedState
+
+
+def judge_notice(
+    message: bytes, *, domain: str, identity: Identity, state: TrustedState
+) -> AcceptedNotice:
+    """Verify a notice. One that was seen before changes nothing and is acknowledged again.
+
+    Raises:
+        RejectedError: `malformed`, `signature` or `audience`.
+    """
+    notice = open_notice(
+        message,
+        key=identity.sealing_key,
+        audience=identity.audience,
+        notice_key=identity.anchors.notice,
+    )
+    if notice.domain != domain:
+        raise RejectedError("audience", "the notice is for another domain")
+    return AcceptedNotice(notice, state.noticed(notice))
+
+
+def held_report(
+    state: TrustedState, epochs: Mapping[str, Mapping[int, str]]
+) -> dict[str, dict[str, Any]]:
+    """What is held, as lease requests and acknowledgements tell it.
+
+    Args:
+        state: the trusted state.
+        epochs: domain -> encoding epoch -> its state, as in force in memory.
+    """
+    domains = sorted(set(state.revisions) | set(state.notices))
+    return {domain: _held(state, domain, epochs.get(domain, {})) for domain in domains}
+
+
+def _held(state: TrustedState, domain: str, epochs: Mapping[int, str]) -> dict[str, Any]:
+    held = state.revisions.get(domain)
+    return {
+        "revision": 0 if held is None else held.revision,
+        "digest": "" if held is None else held.digest,
+        "notice": state.notices.get(domain, 0),
+        "epochs": {str(number): word for number, word in epochs.items()},
+    }
+
+
+def epochs_of(content: AgentContent | ClientContent) -> dict[int, str]:
+    """Encoding epoch -> its state, from an agent's or a client's content."""
+    if isinstance(content, AgentContent):
+        return {epoch.epoch: epoch.state for epoch in content.epochs}
+    return {key.epoch: key.state for key in content.tag_keys}
+
+
+def lease_request(
+    audience: str, *, nonce: str, held: Mapping[str, Mapping[str, Any]], wall: float
+) -> LeaseRequest:
+    """The question for a lease."""
+    return LeaseRequest(audience=audience, nonce=nonce, held=held, at=int(wall))
+
+
+def acknowledgement(
+    audience: str,
+    domain: str,
+    *,
+    what: Literal["bundle", "notice"],
+    number: int,
+    status: Status,
+    held: Mapping[str, Mapping[str, Any]],
+    wall: float,
+    digest: str = "",
+    reason: str = "",
+) -> Acknowledgement:
+    """What to tell the control plane about a bundle or a notice."""
+    return Acknowledgement(
+        audience=audience,
+        domain=domain,
+        what=what,
+        number=number,
+        digest=digest,
+        status=status,
+        reason=reason,
+        at=int(wall),
+        held=held,
+    )

@@ -1,0 +1,105 @@
+"""The last gate: what each own client with a subscription may see of an event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from brokers.data.match import Grant, grant, matched_rules, named_epoch
+from brokers.data.reasons import NO_KEY, NOT_PERMITTED
+from brokers.data.route import protection_context
+from brokers.data.subscriptions import Interest, SubscriptionIndex
+from brokers.snapshot import DomainSnapshot
+from policyengine.attributes import Value
+from policyengine.bundles import Delivery, RoutedPart
+from policyengine.events import Protected, reveal
+
+
+@dataclass(frozen=True)
+class Addressed:
+    """One delivery and the client that it is for."""
+
+    handle: str
+    delivery: Delivery
+
+
+def deliver(
+    snapshot: DomainSnapshot, routed: RoutedPart, subscriptions: SubscriptionIndex
+) -> list[Addressed]:
+    """Decide what every own subscriber receives of a part.
+
+    A client receives a part when it has a subscription that covers the event's type, some
+    subscribe rule that the event meets authorises it, it is not denied, and (where the
+    event came whole) a filter of it is met by what it may read. Filters of split events
+    are for the client, which alone sees all parts.
+
+    Args:
+        snapshot: the domain's policy in force.
+        routed: the part, protected attributes encrypted.
+        subscriptions: of this domain.
+
+    Raises:
+        RejectedError: `epoch-unknown` or `epoch-retired`.
+        DecryptionError: a ciphertext that one of our keys should open does not open.
+    """
+    policy = named_epoch(snapshot, routed.epoch)
+    interests = subscriptions.by_type.get(routed.type, ())
+    if not interests:
+        return []
+    rules = matched_rules(policy, "subscribe", routed.type, frozenset(routed.tags))
+    granted = [
+        (interest, found)
+        for interest in interests
+        if _served(snapshot, interest) and (found := grant(rules, policy, interest.handle))
+    ]
+    if not granted:
+        return []
+    known = _known_values(snapshot, routed)
+    deliveries = (_delivery(snapshot, routed, known, one, found) for one, found in granted)
+    return [addressed for addressed in deliveries if addressed is not None]
+
+
+def _served(snapshot: DomainSnapshot, interest: Interest) -> bool:
+    return interest.handle in snapshot.clients and interest.handle not in snapshot.denied
+
+
+def _known_values(snapshot: DomainSnapshot, routed: RoutedPart) -> dict[str, Value]:
+    revealed = reveal(
+        Protected(dict(routed.clear), {name: dict(held) for name, held in routed.sealed.items()}),
+        snapshot.opening_keys(),
+        aad=protection_context(routed.domain, routed.publication, routed.part),
+    )
+    return {**routed.clear, **revealed}
+
+
+def _delivery(
+    snapshot: DomainSnapshot,
+    routed: RoutedPart,
+    known: Mapping[str, Value],
+    interest: Interest,
+    granted: Grant,
+) -> Addressed | None:
+    attributes = {name: value for name, value in known.items() if granted.permits(name)}
+    if routed.parts == 1 and not interest.wants(attributes):
+        return None
+    withheld = {
+        name: NO_KEY if granted.permits(name) else NOT_PERMITTED
+        for name in (*routed.clear, *routed.sealed)
+        if name not in attributes
+    }
+    return Addressed(
+        interest.handle,
+        Delivery(
+            domain=routed.domain,
+            publication=routed.publication,
+            type=routed.type,
+            publisher=routed.publisher,
+            part=routed.part,
+            parts=routed.parts,
+            agent=snapshot.agent,
+            revision=snapshot.revision,
+            epoch=routed.epoch,
+            attributes=attributes,
+            withheld=withheld,
+        ),
+    )

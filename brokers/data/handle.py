@@ -1,0 +1,374 @@
+"""One message of the data plane from its bytes to everything it causes. No I/O.
+
+The agent's loop feeds messages in and carries the effects out: sends them, records the
+keys, and only then acknowledges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from brokers.data.admit import admit, authenticate
+from brokers.data.deliver import Addressed, deliver
+from brokers.data.match import named_epoch
+from brokers.data.reasons import (
+    EPOCH_UNKNOWN,
+    MALFORMED,
+    NO_KEY,
+    STALE,
+    UNKNOWN_AGENT,
+    UNKNOWN_TYPE,
+    refuse,
+)
+from brokers.data.route import accept_hop, route
+from brokers.data.subscriptions import (
+    Subscription,
+    SubscriptionIndex,
+    judge_subscribe,
+    subscription_of,
+)
+from brokers.ports import Outgoing
+from brokers.snapshot import DomainSnapshot
+from policyengine.bundles import (
+    PublicationPart,
+    Reply,
+    RoutedPart,
+    SubscribeRequest,
+    decode_framed,
+    delivery_queue,
+    encode_framed,
+    hop_queue,
+    open_hop,
+    open_publication,
+    open_subscribe,
+    seal_delivery,
+    seal_hop,
+    seal_reply,
+)
+from policyengine.errors import DecodeError, RejectedError
+from policyengine.primitives.canonical import pack
+from policyengine.primitives.hpke import SealingKey
+from policyengine.primitives.rand import RandomSource
+from policyengine.primitives.signatures import SigningKey
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """What handling a message needs beside its bytes.
+
+    Args:
+        snapshot: the domain's policy in force.
+        subscriptions: of this domain, compiled against it.
+        sealing_key: the agent's own, opens messages.
+        signing_key: the agent's own, signs what it says.
+        now: Unix time in seconds, by the lease's signed time.
+        oldest: Unix time before which doubles can no longer be told.
+        seen: whether a key was handled before.
+        random: source of nonces.
+    """
+
+    snapshot: DomainSnapshot
+    subscriptions: SubscriptionIndex
+    sealing_key: SealingKey = field(repr=False)
+    signing_key: SigningKey = field(repr=False)
+    now: float
+    oldest: float
+    seen: Callable[[bytes], bool]
+    random: RandomSource
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A message that was refused.
+
+    Args:
+        kind: `publication`, `subscribe`, `hop` or `message`.
+        reason: one word.
+        sender: handle or agent, "" where nothing of the message could be believed.
+        type: event type as the sender wrote it.
+        publication: identifier of the event or request.
+        answered: True where the sender is told; otherwise the message goes aside.
+    """
+
+    kind: str
+    reason: str
+    sender: str = ""
+    type: str = ""
+    publication: str = ""
+    answered: bool = False
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Everything that one message causes.
+
+    Args:
+        outgoing: what to send.
+        seen: (key, issued) to record as handled.
+        subscribed: subscriptions that begin.
+        unsubscribed: (domain, handle, identifier) of subscriptions that end.
+        refusal: set where it was refused.
+        hold: set where it must wait for a newer policy: leave it with the broker.
+        counts: what to add to the agent's counters.
+    """
+
+    outgoing: tuple[Outgoing, ...] = ()
+    seen: tuple[tuple[bytes, int], ...] = ()
+    subscribed: tuple[Subscription, ...] = ()
+    unsubscribed: tuple[tuple[str, str, str], ...] = ()
+    refusal: Refusal | None = None
+    hold: str = ""
+    counts: tuple[tuple[str, int], ...] = ()
+
+
+def event_key(publisher: str, publication: str, part: int) -> bytes:
+    """Names a part for the window against doubles; a publisher can only name its own."""
+    packed = pack(publisher.encode(), publication.encode(), b"%d" % part)
+    return blake2b(packed, digest_size=16).digest()
+
+
+def request_key(client: str, request: str) -> bytes:
+    """Names a client's request for the window against doubles."""
+    packed = pack(b"request", client.encode(), request.encode())
+    return blake2b(packed, digest_size=16).digest()
+
+
+def handle_client_message(bench: Workbench, body: bytes) -> Effects:
+    """Handle a message from a client: a publication's part or a subscription.
+
+    Args:
+        bench: see `Workbench`.
+        body: as it came from the publish queue.
+    """
+    try:
+        kind, payload = decode_framed(body)
+        if kind == "publication":
+            return _publication(bench, payload)
+        if kind == "subscribe":
+            return _subscribe(bench, payload)
+    except (DecodeError, RejectedError):
+        return Effects(refusal=Refusal("message", MALFORMED))
+    return Effects(refusal=Refusal("message", MALFORMED))
+
+
+# publications
+
+
+def _publication(bench: Workbench, payload: bytes) -> Effects:
+    signed = open_publication(payload, key=bench.sealing_key, agent=bench.snapshot.agent)
+    part = signed.part
+    try:
+        authenticate(bench.snapshot, signed)
+        return _authenticated(bench, part)
+    except RejectedError as error:
+        return _refuse_publication(bench, part, error)
+
+
+def _authenticated(bench: Workbench, part: PublicationPart) -> Effects:
+    key = event_key(part.publisher, part.publication, part.part)
+    if bench.seen(key):
+        # The first one was handled; the publisher may have missed our reply.
+        return _reply_again(bench, part)
+    admitted = admit(bench.snapshot, part, now=bench.now, oldest=bench.oldest)
+    routed = route(bench.snapshot, admitted, random=bench.random)
+    hops = _hops(bench, routed.part)
+    deliveries = deliver(bench.snapshot, routed.part, bench.subscriptions)
+    outgoing = [*_sealed(bench, deliveries), *hops]
+    dropped = (*admitted.dropped, *routed.unprotectable)
+    outgoing += _reply(bench, part.publisher, _accepted(bench, part, dropped))
+    return Effects(
+        outgoing=tuple(outgoing),
+        seen=((key, part.issued),),
+        counts=(
+            ("admitted", 1),
+            ("delivered", len(deliveries)),
+            ("forwarded", len(hops)),
+            ("attributes_dropped", len(dropped)),
+        ),
+    )
+
+
+def _accepted(bench: Workbench, part: PublicationPart, dropped: tuple[str, ...]) -> Reply:
+    return Reply(
+        request=part.publication, part=part.part, ok=True, reason="", message="",
+        dropped=dropped, agent=bench.snapshot.agent,
+    )  # fmt: skip
+
+
+def _reply_again(bench: Workbench, part: PublicationPart) -> Effects:
+    try:
+        dropped = admit(bench.snapshot, part, now=bench.now, oldest=bench.oldest).dropped
+    except RejectedError:
+        dropped = ()
+    return Effects(
+        outgoing=_reply(bench, part.publisher, _accepted(bench, part, dropped)),
+        counts=(("duplicates", 1),),
+    )
+
+
+def _hops(bench: Workbench, routed: RoutedPart) -> list[Outgoing]:
+    peers = bench.snapshot.peers
+    if not peers:
+        return []
+    key = bench.snapshot.sealing_overlay_key()
+    if key is None:
+        refuse(NO_KEY, "this agent holds no key of its overlay, so the event could not go on")
+    body = seal_hop(
+        routed,
+        signing_key=bench.signing_key,
+        hop_key=key.key,
+        epoch=key.epoch,
+        random=bench.random,
+    )
+    return [Outgoing(hop_queue(peer.name, routed.domain), body) for peer in peers]
+
+
+def _refuse_publication(bench: Workbench, part: PublicationPart, error: RejectedError) -> Effects:
+    reply = Reply(
+        request=part.publication, part=part.part, ok=False, reason=error.reason,
+        message=error.message, dropped=(), agent=bench.snapshot.agent,
+    )  # fmt: skip
+    outgoing = _reply(bench, part.publisher, reply)
+    refusal = Refusal(
+        "publication", error.reason, part.publisher, part.type, part.publication,
+        answered=bool(outgoing),
+    )  # fmt: skip
+    return Effects(outgoing=outgoing, refusal=refusal)
+
+
+# subscriptions
+
+
+def _subscribe(bench: Workbench, payload: bytes) -> Effects:
+    signed = open_subscribe(payload, key=bench.sealing_key, agent=bench.snapshot.agent)
+    request = signed.request
+    try:
+        judge_subscribe(bench.snapshot, signed, now=bench.now, oldest=bench.oldest)
+    except RejectedError as error:
+        return _refuse_subscribe(bench, request, error)
+    key = request_key(request.client, request.request)
+    outgoing = _reply(bench, request.client, _subscribe_reply(bench, request))
+    if bench.seen(key):
+        return Effects(outgoing=outgoing, counts=(("duplicates", 1),))
+    seen = ((key, request.issued),)
+    if request.action == "subscribe":
+        return Effects(outgoing, seen, subscribed=(subscription_of(request),))
+    place = (request.domain, request.client, request.subscription)
+    return Effects(outgoing, seen, unsubscribed=(place,))
+
+
+def _subscribe_reply(bench: Workbench, request: SubscribeRequest) -> Reply:
+    return Reply(
+        request=request.request, part=0, ok=True, reason="",
+        message="", dropped=(), agent=bench.snapshot.agent,
+    )  # fmt: skip
+
+
+def _refuse_subscribe(bench: Workbench, request: SubscribeRequest, error: RejectedError) -> Effects:
+    reply = Reply(
+        request=request.request, part=0, ok=False, reason=error.reason,
+        message=error.message, dropped=(), agent=bench.snapshot.agent,
+    )  # fmt: skip
+    outgoing = _reply(bench, request.client, reply)
+    refusal = Refusal(
+        "subscribe", error.reason, request.client, request.type, request.request,
+        answered=bool(outgoing),
+    )  # fmt: skip
+    return Effects(outgoing=outgoing, refusal=refusal)
+
+
+# parts from other agents
+
+_WAIT_FOR_POLICY = frozenset({EPOCH_UNKNOWN, UNKNOWN_TYPE, UNKNOWN_AGENT, "epoch"})
+"""Refusals of a hop that a newer policy on its way to us would lift."""
+
+
+def handle_hop(bench: Workbench, body: bytes) -> Effects:
+    """Handle a part that another agent of the overlay admitted.
+
+    A part that needs a newer policy than the one in force is held, not lost: its origin
+    may have switched a moment before us.
+
+    Args:
+        bench: see `Workbench`.
+        body: as it came from the hop queue.
+    """
+    routed: RoutedPart | None = None
+    try:
+        routed = _open_hop(bench.snapshot, body)
+        return _accepted_hop(bench, routed)
+    except RejectedError as error:
+        if error.reason in _WAIT_FOR_POLICY:
+            return Effects(hold=error.reason)
+        return Effects(refusal=_hop_refusal(routed, error))
+
+
+def _open_hop(snapshot: DomainSnapshot, body: bytes) -> RoutedPart:
+    unknown: list[str] = []
+
+    def verify_key(name: str) -> bytes:
+        if name not in snapshot.agents:
+            unknown.append(name)
+        return snapshot.agents[name].verify_key
+
+    try:
+        return open_hop(body, hop_keys=snapshot.opening_overlay_keys(), verify=verify_key)
+    except RejectedError:
+        if unknown:
+            refuse(UNKNOWN_AGENT, "the part comes from an agent that is not known here yet")
+        raise
+
+
+def _accepted_hop(bench: Workbench, routed: RoutedPart) -> Effects:
+    accept_hop(bench.snapshot, routed)
+    key = event_key(routed.publisher, routed.publication, routed.part)
+    if bench.seen(key):
+        return Effects(counts=(("duplicates", 1),))
+    if routed.issued < bench.oldest:
+        refuse(STALE, "the part was issued too long ago")
+    named_epoch(bench.snapshot, routed.epoch)
+    deliveries = deliver(bench.snapshot, routed, bench.subscriptions)
+    return Effects(
+        outgoing=tuple(_sealed(bench, deliveries)),
+        seen=((key, routed.issued),),
+        counts=(("hops", 1), ("delivered", len(deliveries))),
+    )
+
+
+def _hop_refusal(routed: RoutedPart | None, error: RejectedError) -> Refusal:
+    if routed is None:
+        return Refusal("hop", error.reason)
+    return Refusal("hop", error.reason, routed.origin, routed.type, routed.publication)
+
+
+# sealing to clients
+
+
+def _sealed(bench: Workbench, deliveries: list[Addressed]) -> list[Outgoing]:
+    return [
+        Outgoing(
+            delivery_queue(one.handle),
+            encode_framed(
+                "delivery",
+                seal_delivery(
+                    one.delivery,
+                    signing_key=bench.signing_key,
+                    recipient=bench.snapshot.clients[one.handle].sealing_key,
+                    handle=one.handle,
+                ),
+            ),
+        )
+        for one in deliveries
+    ]
+
+
+def _reply(bench: Workbench, handle: str, reply: Reply) -> tuple[Outgoing, ...]:
+    client = bench.snapshot.clients.get(handle)
+    if client is None:
+        return ()
+    sealed = seal_reply(
+        reply, signing_key=bench.signing_key, recipient=client.sealing_key, handle=handle
+    )
+    return (Outgoing(delivery_queue(handle), encode_framed("reply", sealed)),)

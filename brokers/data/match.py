@@ -1,0 +1,84 @@
+"""Who may: rules that an event meets, and what they grant to one client.
+
+An event is matched only in the epoch it names, never across two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from brokers.data.reasons import EPOCH_RETIRED, EPOCH_UNKNOWN
+from brokers.snapshot import DomainSnapshot, EpochPolicy, Rule
+from policyengine.errors import RejectedError
+
+ACCEPTED = frozenset({"current", "draining"})
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What a client may do with an event.
+
+    Args:
+        attributes: names it may read or write, or None for all.
+    """
+
+    attributes: frozenset[str] | None
+
+    def permits(self, name: str) -> bool:
+        """Whether the attribute is among them."""
+        return self.attributes is None or name in self.attributes
+
+
+def named_epoch(snapshot: DomainSnapshot, epoch: int) -> EpochPolicy:
+    """The epoch in which an event is to be matched.
+
+    Args:
+        snapshot: the domain's policy in force.
+        epoch: number that the event names.
+
+    Raises:
+        RejectedError: `epoch-unknown`, where the agent does not match in it yet, or
+            `epoch-retired`, where it does no more.
+    """
+    held = snapshot.epochs.get(epoch)
+    if held is not None and held.state in ACCEPTED:
+        return held
+    if held is not None or epoch > snapshot.newest_epoch:
+        raise RejectedError(EPOCH_UNKNOWN, f"encoding epoch {epoch} is not in force here yet")
+    raise RejectedError(EPOCH_RETIRED, f"encoding epoch {epoch} is over")
+
+
+def matched_rules(
+    policy: EpochPolicy, action: str, event_type: str, tags: frozenset[bytes]
+) -> list[Rule]:
+    """The rules of an action that an event meets by its type and its tags.
+
+    Args:
+        policy: the epoch that the event names.
+        action: `publish` or `subscribe`.
+        event_type: the event's own type; rules of its ancestors are found too.
+        tags: routing tags of the event, 16 bytes each.
+    """
+    return policy.index(action, event_type).matching(tags)
+
+
+def grant(rules: Iterable[Rule], policy: EpochPolicy, handle: str) -> Grant | None:
+    """What the rules together permit a client, or None where none authorises it.
+
+    Several rules add up; one without a list of attributes permits all.
+
+    Args:
+        rules: the rules that the event meets.
+        policy: the epoch they belong to.
+        handle: the client.
+    """
+    position = policy.positions.get(handle)
+    if position is None:
+        return None
+    authorising = [rule for rule in rules if rule.authorised[position]]
+    if not authorising:
+        return None
+    if any(rule.attributes is None for rule in authorising):
+        return Grant(None)
+    return Grant(frozenset().union(*(rule.attributes or () for rule in authorising)))

@@ -1,0 +1,173 @@
+"""Subscriptions of an agent's own clients: who asked for what."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from brokers.data.reasons import (
+    INVALID_FILTER,
+    MALFORMED,
+    REVOKED,
+    STALE,
+    UNKNOWN_CLIENT,
+    UNKNOWN_TYPE,
+    refuse,
+)
+from brokers.snapshot import DomainSnapshot
+from policyengine.attributes import Expression, Value, evaluate, parse
+from policyengine.bundles import SignedSubscribe, SubscribeRequest
+from policyengine.errors import InputError
+from policyengine.events import AttributeSpec
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """What one client asked for.
+
+    Args:
+        domain: the domain.
+        handle: the client.
+        identifier: the client's own name for it.
+        type: event type; its sub-types are included.
+        filter: expression over the event's attributes, or empty for all events.
+    """
+
+    domain: str
+    handle: str
+    identifier: str
+    type: str
+    filter: str
+
+
+def compile_filter(text: str, specs: Iterable[AttributeSpec]) -> Expression | None:
+    """Parse a filter over the plain attribute names of an event type; None for an empty one.
+
+    Raises:
+        InputError: with the position of what is wrong.
+    """
+    if not text:
+        return None
+    return parse(text, {spec.name: spec.type for spec in specs})
+
+
+def meets(expression: Expression | None, values: Mapping[str, Value]) -> bool:
+    """Whether an event passes a filter.
+
+    The filter sees only what its subscriber may read: any other attribute counts as
+    absent, so that a filter can never probe a hidden value.
+
+    Args:
+        expression: from `compile_filter`.
+        values: the attributes that the subscriber may read.
+    """
+    return expression is None or evaluate(expression, values)
+
+
+@dataclass(frozen=True)
+class Interest:
+    """Everything that one client wants of one event type."""
+
+    handle: str
+    filters: tuple[Expression | None, ...]
+
+    def wants(self, values: Mapping[str, Value]) -> bool:
+        """Whether one of the filters is met."""
+        return any(meets(expression, values) for expression in self.filters)
+
+
+@dataclass(frozen=True)
+class SubscriptionIndex:
+    """Subscriptions of one domain, by event type.
+
+    Args:
+        by_type: event type -> the clients that want events of exactly that type.
+        broken: subscriptions that do not fit the policy in force; nothing meets them.
+    """
+
+    by_type: Mapping[str, tuple[Interest, ...]]
+    broken: tuple[Subscription, ...]
+
+    @classmethod
+    def build(
+        cls, snapshot: DomainSnapshot, subscriptions: Iterable[Subscription]
+    ) -> SubscriptionIndex:
+        """Compile subscriptions against the types in force.
+
+        Args:
+            snapshot: the domain's policy.
+            subscriptions: of this domain.
+        """
+        wanted: dict[str, dict[str, list[Expression | None]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        broken = []
+        for subscription in subscriptions:
+            try:
+                expression = compile_filter(
+                    subscription.filter, snapshot.specs.get(subscription.type, ())
+                )
+                covered = snapshot.types.subtree(subscription.type)
+            except (InputError, KeyError):
+                broken.append(subscription)
+                continue
+            for name in covered:
+                wanted[name][subscription.handle].append(expression)
+        by_type = {
+            name: tuple(Interest(handle, tuple(found)) for handle, found in clients.items())
+            for name, clients in wanted.items()
+        }
+        return cls(by_type, tuple(broken))
+
+
+def judge_subscribe(
+    snapshot: DomainSnapshot, signed: SignedSubscribe, *, now: float, oldest: float
+) -> SubscribeRequest:
+    """Decide about a client's request to begin or end a subscription.
+
+    Args:
+        snapshot: the domain's policy in force.
+        signed: the opened request.
+        now: Unix time in seconds, by the lease's signed time.
+        oldest: Unix time before which a request is refused as old.
+
+    Raises:
+        RejectedError: `malformed`, `unknown-client`, `signature`, `revoked`, `stale`,
+            `unknown-type` or `invalid-filter`.
+    """
+    request = signed.request
+    if request.domain != snapshot.domain:
+        refuse(MALFORMED, "the request is for another domain")
+    client = snapshot.clients.get(request.client)
+    if client is None:
+        refuse(UNKNOWN_CLIENT, "this agent is not the home of that client")
+    signed.verify(client.verify_key)
+    if request.client in snapshot.denied:
+        refuse(REVOKED, "the client was revoked")
+    if not oldest <= request.issued <= now + 120.0:
+        refuse(STALE, "the request was issued too long ago, or in the future")
+    if request.action == "subscribe":
+        _check_interest(snapshot, request)
+    return request
+
+
+def _check_interest(snapshot: DomainSnapshot, request: SubscribeRequest) -> None:
+    if request.type not in snapshot.specs:
+        refuse(UNKNOWN_TYPE, f"event type `{request.type}` does not exist in this domain")
+    try:
+        compile_filter(request.filter, snapshot.specs[request.type])
+    except InputError as error:
+        place = "" if error.at is None else f" (at position {error.at})"
+        refuse(INVALID_FILTER, f"{error.message}{place}")
+
+
+def subscription_of(request: SubscribeRequest) -> Subscription:
+    """The subscription that an accepted request begins."""
+    return Subscription(
+        domain=request.domain,
+        handle=request.client,
+        identifier=request.subscription,
+        type=request.type,
+        filter=request.filter,
+    )

@@ -1,0 +1,166 @@
+"""What the data plane needs from the world, as protocols.
+
+The state machines and the data path know these and nothing else, so that a test hands
+them an in-memory transport and a clock that it moves by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from policyengine.bundles import TrustedState
+from policyengine.primitives.hpke import SealingKey
+from policyengine.primitives.signatures import SigningKey
+
+
+class TransportError(Exception):
+    """The broker cannot be reached, or it refused what was sent.
+
+    Args:
+        message: what happened, fit for a person; never holds a credential.
+        refused: True where the broker answered and said no (asking again will not help).
+    """
+
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """One message on its way to a queue.
+
+    Args:
+        queue: name of the queue, without `/queue/`.
+        body: the bytes to carry.
+        persistent: True asks the broker to keep it over a restart.
+        expires: Unix time in milliseconds after which the broker may drop it, or None.
+        headers: further STOMP headers.
+    """
+
+    queue: str
+    body: bytes
+    persistent: bool = True
+    expires: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message taken from a queue.
+
+    Args:
+        queue: name of the queue, without `/queue/`.
+        body: the bytes carried.
+        headers: the broker's headers.
+        ack: call it once the message is dealt with; until then the broker keeps it.
+        handle: what the transport needs to acknowledge it; opaque to everybody else.
+    """
+
+    queue: str
+    body: bytes
+    headers: Mapping[str, str]
+    ack: Callable[[], None]
+    handle: object = None
+
+
+class Transport(Protocol):
+    """A connection to one broker that mends itself."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker can be reached at this moment."""
+
+    def start(self) -> None:
+        """Begin to connect in the background; returns at once."""
+
+    def subscribe(self, queue: str, *, prefetch: int = 100, cumulative: bool = False) -> None:
+        """Take messages of a queue; holds over reconnects."""
+
+    def unsubscribe(self, queue: str) -> None:
+        """Give the queue up; what was not acknowledged goes back to the broker."""
+
+    def receive_many(self, limit: int, timeout: float) -> list[Message]:
+        """Wait up to `timeout` seconds for a first message; return at most `limit`."""
+
+    def send_many(self, messages: Iterable[Outgoing], *, timeout: float = 30.0) -> None:
+        """Send all of them; returns when the broker has every one in its keeping."""
+
+    def ack_many(self, messages: Sequence[Message]) -> None:
+        """Acknowledge messages that are dealt with."""
+
+    def close(self) -> None:
+        """Disconnect and stop the background thread."""
+
+
+class Clock(Protocol):
+    """The two clocks an agent needs."""
+
+    def wall(self) -> float:
+        """Unix time in seconds; may be turned back by anybody."""
+
+    def boot(self) -> float:
+        """Seconds since boot, suspend included; never goes back."""
+
+
+class BundleSource(Protocol):
+    """Where received bundles are kept, sealed as they came, over a restart."""
+
+    def load(self, domain: str) -> bytes | None:
+        """The sealed bundle in force for a domain, or None."""
+
+    def save(self, domain: str, message: bytes) -> None:
+        """Keep it so that a crash leaves either the old one or the new one."""
+
+    def domains(self) -> tuple[str, ...]:
+        """The domains for which a bundle is kept."""
+
+
+class StateStore(Protocol):
+    """Where the trusted state is kept over a restart."""
+
+    def load(self) -> TrustedState:
+        """The state kept, or an empty one before the first bundle."""
+
+    def save(self, state: TrustedState) -> None:
+        """Keep it so that a crash leaves either the old one or the new one."""
+
+
+class KeyStore(Protocol):
+    """The private keys of one audience."""
+
+    @property
+    def sealing(self) -> SealingKey:
+        """Opens what is sealed to it."""
+
+    @property
+    def signing(self) -> SigningKey:
+        """Signs what it says."""
+
+
+@dataclass(frozen=True)
+class SeenEntry:
+    """One thing that was handled.
+
+    Args:
+        key: names it; the same for every double.
+        issued: when its sender issued it, Unix time in seconds.
+    """
+
+    key: bytes
+    issued: int
+
+
+class EventLog(Protocol):
+    """The record of what was already handled: the window against doubles."""
+
+    def __contains__(self, key: bytes) -> bool:
+        """Whether this key was recorded within the window."""
+
+    def oldest(self, now: float) -> float:
+        """Unix time before which doubles can no longer be told."""
+
+    def record(self, entries: Iterable[SeenEntry], *, now: float) -> None:
+        """Add entries durably; returns when they survive a crash."""

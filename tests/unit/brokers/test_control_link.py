@@ -1,0 +1,317 @@
+"""The control side over an in-memory broker: disk first, then memory, then the word."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brokers.adapters.control_link import ControlLink
+from brokers.adapters.files import BundleFolder, StateError, StateFile
+from brokers.control.sync import Identity
+from policyengine.bundles import (
+    Acknowledgement,
+    LeaseRequest,
+    OpenedBundle,
+    TrustedState,
+    control_queue,
+    decode_request,
+    encode_control,
+    verify_ack,
+    verify_lease_request,
+)
+from policyengine.errors import RejectedError
+from tests.support.data_plane import ControlPlane, airport
+from tests.support.memory_broker import MemoryBroker, MemoryTransport
+
+ORGANISATION = airport()
+ALPHA = "agent:alpha"
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def wall(self) -> float:
+        return self.time
+
+    def boot(self) -> float:
+        return self.time
+
+
+class Applied:
+    """Takes what is applied."""
+
+    def __init__(self) -> None:
+        self.revisions: list[int] = []
+        self.denied: frozenset[str] = frozenset()
+        self.useless = False
+        self.busy = False
+
+    def prepare(self, opened: OpenedBundle, state: TrustedState) -> int:
+        if self.useless:
+            raise RejectedError("malformed", "of no use")
+        return opened.header.revision
+
+    def commit(self, domain: str, prepared: Any) -> None:
+        self.revisions.append(prepared)
+
+    def deny(self, domain: str, handles: frozenset[str]) -> None:
+        self.denied = handles
+
+    def settled(self) -> Callable[[], bool]:
+        return lambda: not self.busy
+
+
+class FailingStates(StateFile):
+    """A disk that can be full."""
+
+    full = False
+
+    def save(self, state: TrustedState) -> None:
+        if self.full:
+            raise OSError("no space left")
+        super().save(state)
+
+
+class Rig:
+    """Agent alpha's control side on a folder."""
+
+    def __init__(self, folder: Path, broker: MemoryBroker) -> None:
+        self.broker = broker
+        keys = ORGANISATION.public_keys(ALPHA)
+        self.keys, self.clock, self.applied = keys, Clock(), Applied()
+        self.states = FailingStates(folder / "trusted.json", ALPHA)
+        self.transport = MemoryTransport(broker)
+        self.link = ControlLink(
+            transport=self.transport,
+            identity=Identity(ALPHA, keys.sealing, ORGANISATION.authority.anchors()),
+            signing_key=keys.signing,
+            bundles=BundleFolder(folder / "bundles"),
+            state_file=self.states,
+            clock=self.clock,
+            applier=self.applied,
+        )
+        self.link.restore()
+        self.link.listen()
+
+    def give(self, kind: str, payload: bytes, domain: str = "flights") -> None:
+        """A message from the control plane, and a round."""
+        self.broker.put(control_queue(ALPHA), encode_control(kind, domain, payload))
+        self.link.step(0)
+
+    def bundle(self, revision: int, **options: Any) -> str:
+        """A bundle, and a round; returns its digest."""
+        sealed = ORGANISATION.bundle(ALPHA, revision, **options)
+        self.give("bundle", sealed.message)
+        return sealed.digest
+
+    def requests(self, kind: str) -> list[Any]:
+        """What it said since the last time, verified."""
+        found: list[Any] = []
+        for body in self.broker.bodies("pc.requests"):
+            request = decode_request(body)
+            if request.kind == kind:
+                check = verify_ack if kind == "ack" else verify_lease_request
+                found.append(check(request, self.keys.signing.public))
+        return found
+
+    def told(self) -> list[tuple[str, int, str, str]]:
+        """Its acknowledgements as (what, number, status, reason)."""
+        acks: list[Acknowledgement] = self.requests("ack")
+        return [(ack.what, ack.number, ack.status, ack.reason) for ack in acks]
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path, MemoryBroker())
+
+
+def test_a_bundle_is_kept_applied_and_acknowledged(rig: Rig, tmp_path: Path) -> None:
+    digest = rig.bundle(1)
+    assert rig.applied.revisions == [1]
+    assert rig.told() == [("bundle", 1, "received", ""), ("bundle", 1, "applied", "")]
+    held = rig.requests("ack")[-1].held["flights"]
+    assert (held["revision"], held["digest"], held["epochs"]) == (1, digest, {"1": "current"})
+    kept = (tmp_path / "bundles" / "flights.bundle").read_bytes()
+    assert b"carrier" not in kept  # sealed as it came
+    assert rig.broker.bodies(control_queue(ALPHA)) == []
+
+
+def test_after_a_restart_the_disk_is_verified_and_in_force_without_a_broker(
+    rig: Rig, tmp_path: Path
+) -> None:
+    rig.bundle(1)
+    rig.bundle(2)
+    again = Rig(tmp_path, MemoryBroker(up=False))
+    assert again.applied.revisions == [2]
+    assert again.link.standing("flights") == "no-lease"
+
+
+def test_a_damaged_bundle_is_left_out_and_asked_for_again(rig: Rig, tmp_path: Path) -> None:
+    digest = rig.bundle(1)
+    path = tmp_path / "bundles" / "flights.bundle"
+    good = path.read_bytes()
+    path.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    again = Rig(tmp_path, MemoryBroker())
+    assert again.applied.revisions == []
+    assert [one.reason for one in again.link.rejections] == ["malformed"]
+    again.link.step(0)
+    (asked,) = again.requests("lease")
+    assert asked.held["flights"]["revision"] == 0
+    # The same bundle again is no replay then; an older one still is.
+    again.give("bundle", good)
+    assert again.applied.revisions == [1]
+    assert again.link.view.state.revisions["flights"].digest == digest
+
+
+def test_a_damaged_state_stops_the_start(rig: Rig, tmp_path: Path) -> None:
+    rig.bundle(1)
+    (tmp_path / "trusted.json").write_text("{")
+    with pytest.raises(StateError, match="damaged"):
+        Rig(tmp_path, MemoryBroker())
+
+
+def test_refused_bundles_are_told_and_remembered(rig: Rig) -> None:
+    rig.bundle(2)
+    rig.clock.time = time.time()  # by the wall clock, before the first lease
+    for revision, options, reason in [
+        (1, {}, "rollback"),
+        (3, {"expires_in": -10}, "expired"),
+        (3, {"previous": "f" * 64}, "previous"),
+    ]:
+        rig.bundle(revision, **options)
+        assert rig.told()[-1] == ("bundle", revision, "rejected", reason)
+    rig.give("bundle", b"rubbish")
+    assert rig.told()[-1] == ("bundle", 0, "rejected", "malformed")
+    rig.applied.useless = True
+    rig.bundle(9)
+    assert rig.told()[-1] == ("bundle", 9, "rejected", "malformed")
+    assert rig.applied.revisions == [2]
+    assert rig.link.view.state.revisions["flights"].revision == 2
+    reasons = [one.reason for one in rig.link.rejections]
+    assert reasons == ["rollback", "expired", "previous", "malformed", "malformed"]
+
+
+def test_the_same_bundle_again_is_acknowledged_again(rig: Rig) -> None:
+    sealed = ORGANISATION.bundle(ALPHA, 1)
+    rig.give("bundle", sealed.message)
+    rig.give("bundle", sealed.message)
+    assert rig.applied.revisions == [1]
+    assert rig.told()[-1] == ("bundle", 1, "applied", "")
+    assert not rig.link.rejections
+
+
+def test_what_is_not_on_disk_is_not_in_force_and_not_acknowledged(rig: Rig) -> None:
+    rig.states.full = True
+    rig.bundle(1)
+    assert rig.applied.revisions == []
+    assert ("bundle", 1, "applied", "") not in rig.told()
+    rig.transport.unsubscribe(control_queue(ALPHA))
+    assert len(rig.broker.bodies(control_queue(ALPHA))) == 1
+
+
+def test_applied_is_only_said_when_earlier_work_is_over(rig: Rig) -> None:
+    rig.applied.busy = True
+    rig.bundle(1)
+    assert rig.applied.revisions == [1]
+    assert rig.told() == [("bundle", 1, "received", "")]
+    rig.applied.busy = False
+    rig.link.step(0)
+    assert rig.told()[-1] == ("bundle", 1, "applied", "")
+
+
+def test_acknowledgements_wait_for_the_broker(rig: Rig) -> None:
+    rig.bundle(1)
+    before = len(rig.told())
+    rig.applied.busy = True
+    rig.bundle(2)
+    rig.broker.up = False
+    rig.applied.busy = False
+    rig.link.step(0)
+    rig.broker.up = True
+    rig.link.step(0)
+    assert rig.told()[before:] == [("bundle", 2, "received", ""), ("bundle", 2, "applied", "")]
+
+
+def _plane(rig: Rig) -> ControlPlane:
+    # Not served by its thread: only what it sends is used.
+    plane = ControlPlane([ORGANISATION], MemoryTransport(rig.broker))
+    plane._stopping.set()
+    plane._thread.join()
+    return plane
+
+
+def test_a_notice_is_kept_and_told(rig: Rig, tmp_path: Path) -> None:
+    rig.bundle(1)
+    plane = _plane(rig)
+    plane.notice(ORGANISATION, ALPHA, ("p-ua",))
+    rig.link.step(0)
+    assert rig.applied.denied == {"p-ua"}
+    assert rig.told()[-2:] == [("notice", 1, "received", ""), ("notice", 1, "applied", "")]
+    again = Rig(tmp_path, MemoryBroker())
+    assert again.link.view.state.denied == {"flights": frozenset({"p-ua"})}
+
+
+def _answer(rig: Rig, plane: ControlPlane, asked: LeaseRequest) -> None:
+    plane._lease(ALPHA, asked.nonce, rig.keys)
+    rig.link.step(0)
+
+
+def test_leases_are_asked_for_and_end(rig: Rig) -> None:
+    plane = _plane(rig)
+    rig.bundle(1)
+    rig.link.step(0)
+    (asked,) = rig.requests("lease")
+    assert rig.link.standing("flights") == "no-lease"
+    _answer(rig, plane, asked)
+    assert rig.link.standing("flights") == "serving"
+    plane._lease(ALPHA, asked.nonce, rig.keys)  # replayed
+    rig.link.step(0)
+    assert [one.reason for one in rig.link.rejections] == ["replay"]
+    rig.clock.time += 4.9
+    rig.link.step(0)
+    assert len(rig.requests("lease")) == 1
+    rig.clock.time += 0.2
+    rig.link.step(0)
+    assert len(rig.requests("lease")) == 2
+    assert len({one.nonce for one in rig.requests("lease")}) == 2
+    rig.clock.time += 25
+    assert rig.link.standing("flights") == "lease-over"
+    assert rig.link.standing("heating") == "no-policy"
+
+
+def test_a_new_connection_asks_at_once(rig: Rig) -> None:
+    rig.link.step(0)
+    rig.broker.up = False
+    rig.link.step(0)
+    rig.broker.up = True
+    rig.link.step(0)
+    assert len(rig.requests("lease")) == 2
+
+
+def test_a_lease_for_somebody_else_or_by_somebody_else_is_refused(rig: Rig) -> None:
+    plane = _plane(rig)
+    rig.link.step(0)
+    (asked,) = rig.requests("lease")
+    plane._organisations[0].authority.lease, real = (
+        plane._organisations[0].authority.notice,
+        plane._organisations[0].authority.lease,
+    )
+    _answer(rig, plane, asked)
+    plane._organisations[0].authority.lease = real
+    assert [one.reason for one in rig.link.rejections] == ["signature"]
+    assert rig.link.view.book.leases == {}
+
+
+def test_rubbish_on_the_control_queue_is_put_away(rig: Rig) -> None:
+    rig.broker.put(control_queue(ALPHA), b"rubbish")
+    rig.link.step(0)
+    assert [one.what for one in rig.link.rejections] == ["message"]
+    rig.transport.unsubscribe(control_queue(ALPHA))
+    assert rig.broker.bodies(control_queue(ALPHA)) == []

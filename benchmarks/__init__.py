@@ -1,0 +1,1 @@
+"""Benchmarks: each prints a table with a ratio against a baseline of the same run."""

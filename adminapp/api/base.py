@@ -1,0 +1,183 @@
+"""What every area of the API has in common: read through selectors, change through services."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+from django.urls import reverse
+from rest_framework import mixins, serializers, status
+from rest_framework.permissions import SAFE_METHODS
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from adminapp.api import idempotency
+from adminapp.api.problems import VersionMissing
+from adminapp.api.throttling import CountedMixin
+from adminapp.core.errors import Conflict, Invalid, Problem
+from adminapp.identity import permissions
+from adminapp.identity.models import Domain
+
+
+class StrictSerializer(serializers.Serializer):
+    """Refuses fields that it does not know: a misspelt one would otherwise be lost in silence.
+
+    Fields that are only read are passed over, so that what was read can be sent back.
+    """
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            unknown = sorted(str(name) for name in set(data) - set(self.fields))
+            if unknown:
+                raise serializers.ValidationError(
+                    {name: [f"there is no field `{name}`"] for name in unknown}
+                )
+        return super().to_internal_value(data)
+
+
+class VersionedSerializer(StrictSerializer):
+    """Identifier and version, as every object has them."""
+
+    id = serializers.IntegerField(read_only=True)
+    version = serializers.IntegerField(
+        read_only=True, help_text="Send it back in If-Match to change this version."
+    )
+
+
+def expected_version(request: Request) -> int | None:
+    """The version that a change is based on, from If-Match; None for `*`.
+
+    Raises:
+        VersionMissing: there is no If-Match.
+        Conflict: it names no version of ours.
+    """
+    header = request.headers.get("If-Match")
+    if not header:
+        raise VersionMissing
+    text = header.strip()
+    if text == "*":
+        return None
+    digits = text.removeprefix("W/").strip('"')
+    if not digits.isdecimal():
+        raise Conflict("If-Match names no version of this object", expected=None, current=None)
+    return int(digits)
+
+
+class ReadViewSet(CountedMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin, GenericViewSet):
+    """Lists and single objects, limited to what the caller may see."""
+
+    def rows(self) -> QuerySet[Any]:
+        """The rows that the caller may see, with what the serializer needs."""
+        raise NotImplementedError
+
+    def get_queryset(self) -> QuerySet[Any]:
+        return self.rows()
+
+    def domain_of(self, row: Any) -> Domain | None:
+        """Whose row it is; None is the platform's."""
+        return row.domain
+
+    def get_object(self) -> Any:
+        """The row of the address. Who may see it and not change it gets a 403, others a 404."""
+        row = super().get_object()
+        if self.request.method not in SAFE_METHODS:
+            self.require_change(self.domain_of(row))
+        return row
+
+    def require_change(self, domain: Domain | None) -> None:
+        if domain is None:
+            permissions.require_operator(self.request.user)
+        else:
+            permissions.require_manager(self.request.user, domain)
+
+    def shown(self, row: Any, code: int = status.HTTP_200_OK) -> Response:
+        """One object, freshly read, with its version as ETag."""
+        fresh = self.get_queryset().get(pk=row.pk)
+        response = Response(self.get_serializer(fresh).data, status=code)
+        self._tag(response, fresh)
+        return response
+
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return self.shown(self.get_object())
+
+    def _tag(self, response: Response, row: Any) -> None:
+        if hasattr(row, "version"):
+            response["ETag"] = f'"{row.version}"'
+
+    def location(self, row: Any) -> str:
+        return reverse(f"api:{self.basename}-detail", args=[row.pk])
+
+
+class CreateMixin:
+    """POST: a service makes the object."""
+
+    replayable = True
+
+    def create_with(self, actor: Any, values: dict[str, Any]) -> Any:
+        """Call the service; returns the new row."""
+        raise NotImplementedError
+
+    def create(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return idempotency.once(request, lambda: self._create(request), replayable=self.replayable)
+
+    def _create(self: Any, request: Request) -> Response:
+        serializer = self.get_serializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        row = self.create_with(request.user, dict(serializer.validated_data))
+        response = self.shown(row, status.HTTP_201_CREATED)
+        response["Location"] = self.location(row)
+        return response
+
+
+class UpdateMixin:
+    """PUT and PATCH: a service changes the version that If-Match names."""
+
+    fixed: tuple[str, ...] = ("domain", "name")
+
+    def update_with(self, actor: Any, row: Any, values: dict[str, Any], version: int | None) -> Any:
+        """Call the service; returns the row."""
+        raise NotImplementedError
+
+    def update(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return self._update(request, partial=False)
+
+    def partial_update(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return self._update(request, partial=True)
+
+    def _update(self: Any, request: Request, *, partial: bool) -> Response:
+        row = self.get_object()
+        version = expected_version(request)
+        serializer = self.get_serializer(row, data=request.data, partial=partial)
+        serializer.is_valid(raise_exception=True)
+        values = dict(serializer.validated_data)
+        self._refuse_fixed(row, values)
+        return self.shown(self.update_with(request.user, row, values, version))
+
+    def _refuse_fixed(self, row: Any, values: dict[str, Any]) -> None:
+        """Fields that never change may be sent back as they are, and are then passed over."""
+        problems = [
+            Problem(f"/{name}", f"`{name}` cannot be changed")
+            for name in self.fixed
+            if name in values and values.pop(name) != getattr(row, name)
+        ]
+        if problems:
+            raise Invalid(problems)
+
+
+class DeleteMixin:
+    """DELETE: a service removes the version that If-Match names."""
+
+    def delete_with(self, actor: Any, row: Any, version: int | None) -> None:
+        """Call the service."""
+        raise NotImplementedError
+
+    def destroy(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
+        row = self.get_object()
+        self.delete_with(request.user, row, expected_version(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class ServiceViewSet(CreateMixin, UpdateMixin, DeleteMixin, ReadViewSet):
+    """All of it."""

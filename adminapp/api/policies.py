@@ -1,0 +1,170 @@
+"""Policies, their versions, and what a change would do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import django_filters as filters
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.exceptions import NotFound
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from adminapp.api import idempotency
+from adminapp.api.base import (
+    ServiceViewSet,
+    StrictSerializer,
+    VersionedSerializer,
+    expected_version,
+)
+from adminapp.api.fields import DomainField, NameField
+from adminapp.api.identity import AccessSerializer, DomainFilter
+from adminapp.api.schema import ProblemDetailSerializer
+from adminapp.identity.models import User
+from adminapp.policies import selectors, services
+from adminapp.policies.models import Policy
+
+
+class PolicyFieldsSerializer(StrictSerializer):
+    """What a policy says."""
+
+    name = serializers.CharField(max_length=64)
+    title = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    action = serializers.ChoiceField(Policy.Action.choices)
+    event_type = NameField(max_length=64, help_text="The policy holds for its whole sub-tree.")
+    expression = serializers.CharField(max_length=20_000, trim_whitespace=False)
+    attributes = serializers.ListField(
+        child=serializers.CharField(max_length=64),
+        required=False,
+        allow_null=True,
+        help_text="What may be written or read; null is everything.",
+    )
+    enabled = serializers.BooleanField(required=False)
+    valid_from = serializers.DateTimeField(required=False, allow_null=True)
+    valid_until = serializers.DateTimeField(required=False, allow_null=True)
+
+
+class PolicySerializer(VersionedSerializer, PolicyFieldsSerializer):
+    domain = DomainField()
+
+
+class PolicyFilter(DomainFilter):
+    action = filters.ChoiceFilter(choices=Policy.Action.choices)
+    event_type = filters.CharFilter(field_name="event_type__name", help_text="Name of the type.")
+    enabled = filters.BooleanFilter()
+
+
+class PolicyVersionSerializer(StrictSerializer):
+    number = serializers.IntegerField(read_only=True)
+    at = serializers.DateTimeField(read_only=True)
+    actor = serializers.CharField(source="actor.username", read_only=True, allow_null=True)
+    snapshot = serializers.JSONField(read_only=True)
+
+
+class RestoreSerializer(StrictSerializer):
+    number = serializers.IntegerField(min_value=1, help_text="The version to bring back.")
+
+
+class PlanRequestSerializer(StrictSerializer):
+    """A change that is not made."""
+
+    domain = DomainField()
+    policy = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Its identifier; null is a new policy."
+    )
+    data = serializers.DictField(
+        required=False,
+        allow_null=True,
+        help_text="The fields to be set; null deletes the policy.",
+    )
+
+
+class PlanSerializer(serializers.Serializer[Any]):
+    gains = AccessSerializer(many=True)
+    losses = AccessSerializer(many=True)
+    agents = serializers.ListField(child=serializers.CharField())
+    encodings = serializers.IntegerField()
+    problems = ProblemDetailSerializer(many=True)
+    revision = serializers.IntegerField()
+
+
+class PolicyViewSet(ServiceViewSet):
+    """Who may publish and receive what."""
+
+    serializer_class = PolicySerializer
+    filterset_class = PolicyFilter
+    fixed = ("domain",)
+
+    def rows(self) -> QuerySet[Any]:
+        return selectors.policies(self.request.user)
+
+    def create_with(self, actor: User, values: dict[str, Any]) -> Policy:
+        return services.create_policy(actor=actor, **values)
+
+    def update_with(
+        self, actor: User, row: Policy, values: dict[str, Any], version: int | None
+    ) -> Policy:
+        return services.update_policy(
+            actor=actor, policy=row, data=values, expected_version=version
+        )
+
+    def delete_with(self, actor: User, row: Policy, version: int | None) -> None:
+        services.delete_policy(actor=actor, policy=row, expected_version=version)
+
+    @extend_schema(request=PlanRequestSerializer, responses=PlanSerializer)
+    @action(detail=False, methods=["post"], filter_backends=[])
+    def plan(self, request: Request) -> Response:
+        """What a change would do, to whom, at which agents. Nothing is changed."""
+        serializer = PlanRequestSerializer(data=request.data, context={"request": request})
+        serializer.is_valid(raise_exception=True)
+        values = serializer.validated_data
+        policy = None
+        if values.get("policy") is not None:
+            policy = self.rows().filter(pk=values["policy"], domain=values["domain"]).first()
+            if policy is None:
+                raise NotFound
+        plan = services.plan_policy_change(
+            actor=request.user,
+            domain=values["domain"],
+            policy=policy,
+            data=_fields(values.get("data"), new=policy is None),
+        )
+        return Response(PlanSerializer(plan).data)
+
+    @extend_schema(responses=PolicyVersionSerializer(many=True), filters=False)
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def versions(self, request: Request, pk: str | None = None) -> Response:
+        """What the policy was, newest first."""
+        rows = selectors.versions(request.user, self.get_object())
+        return Response(PolicyVersionSerializer(rows, many=True).data)
+
+    @extend_schema(request=RestoreSerializer, responses=PolicySerializer)
+    @action(detail=True, methods=["post"], filter_backends=[])
+    def restore(self, request: Request, pk: str | None = None) -> Response:
+        """Make an old version the newest one."""
+        return idempotency.once(request, lambda: self._restore(request))
+
+    def _restore(self, request: Request) -> Response:
+        row = self.get_object()
+        serializer = RestoreSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        version = expected_version(request) if "If-Match" in request.headers else None
+        services.restore_policy_version(
+            actor=request.user,
+            policy=row,
+            number=serializer.validated_data["number"],
+            expected_version=version,
+        )
+        return self.shown(row)
+
+
+def _fields(data: dict[str, Any] | None, *, new: bool) -> dict[str, Any] | None:
+    """The fields of a planned change, read as those of a real one."""
+    if data is None:
+        return None
+    serializer = PolicyFieldsSerializer(data=data, partial=not new)
+    serializer.is_valid(raise_exception=True)
+    return dict(serializer.validated_data)

@@ -1,0 +1,113 @@
+"""The OpenAPI document: what every operation of ours has in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.authentication import SessionScheme
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers
+from rest_framework.permissions import SAFE_METHODS
+
+PROBLEM = "application/problem+json"
+_PROBLEMS = {
+    "400": "What was sent cannot be accepted; `errors` points at each place.",
+    "401": "Not signed in.",
+    "403": "Seen, but not yours to change.",
+    "404": "No such thing, or not yours to see.",
+    "409": "Others stand on it.",
+    "412": "It was changed since the version in If-Match.",
+    "428": "If-Match is missing.",
+    "429": "Too many calls; Retry-After says how long to wait.",
+}
+
+
+class ProblemDetailSerializer(serializers.Serializer[Any]):
+    """One thing that is wrong, and where."""
+
+    pointer = serializers.CharField(help_text="JSON pointer into the body.")
+    detail = serializers.CharField(source="message")
+    kind = serializers.CharField()
+    position = serializers.IntegerField(
+        allow_null=True, help_text="Characters from 0 in the field's text."
+    )
+    suggestion = serializers.CharField(allow_null=True)
+
+
+class ProblemSerializer(serializers.Serializer[Any]):
+    """RFC 9457."""
+
+    type = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField()
+    errors = ProblemDetailSerializer(many=True, required=False)
+
+
+class TokenScheme(OpenApiAuthenticationExtension):
+    """How bearer tokens appear in the document."""
+
+    target_class = "adminapp.api.authentication.TokenAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "bearerFormat": "pct_..."}
+
+
+class SessionOnlyScheme(SessionScheme):
+    """A session where nothing else will do."""
+
+    target_class = "adminapp.api.authentication.SessionOnly"
+    name = "session"
+
+
+class Schema(AutoSchema):
+    """Adds preconditions, idempotency keys and problems to every operation."""
+
+    def get_override_parameters(self) -> list[OpenApiParameter]:
+        parameters = list(super().get_override_parameters())
+        if self._changes_a_version():
+            parameters.append(_header("If-Match", "The version that is changed, from its ETag."))
+        elif self.method == "POST":
+            parameters.append(
+                _header("Idempotency-Key", "Sent again within a day: one deed, one answer.", False)
+            )
+        return parameters
+
+    def get_tags(self) -> list[str]:
+        return [getattr(self.view, "basename", None) or "schema"]
+
+    def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
+        operation = super().get_operation(*args, **kwargs)
+        if operation is not None and hasattr(self.view, "rows"):
+            for code in self._possible_problems():
+                operation["responses"].setdefault(code, self._problem(_PROBLEMS[code]))
+        return operation
+
+    def _changes_a_version(self) -> bool:
+        return self.method in ("PUT", "PATCH", "DELETE") and hasattr(self.view, "rows")
+
+    def _possible_problems(self) -> list[str]:
+        codes = ["401", "429"]
+        if "{" in self.path:
+            codes.append("404")
+        if self.method not in SAFE_METHODS:
+            codes += ["400", "403", "404", "409"]
+        if self._changes_a_version():
+            codes += ["412", "428"]
+        return sorted(set(codes))
+
+    def _problem(self, description: str) -> dict[str, Any]:
+        component = self.resolve_serializer(ProblemSerializer, "response")
+        return {
+            "description": description,
+            "content": {PROBLEM: {"schema": component.ref}},
+        }
+
+
+def _header(name: str, description: str, required: bool = True) -> OpenApiParameter:
+    return OpenApiParameter(
+        name, str, OpenApiParameter.HEADER, required=required, description=description
+    )

@@ -1,0 +1,87 @@
+"""Trust groups: which agents hold which keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from rest_framework import serializers
+
+from adminapp.api.base import ReadViewSet, ServiceViewSet, VersionedSerializer
+from adminapp.api.fields import DomainField, NamesField, SharedField
+from adminapp.api.identity import DomainFilter, agents_by_name
+from adminapp.catalog.models import AttributeKey
+from adminapp.core.errors import Invalid
+from adminapp.identity.models import Domain, Overlay, User
+from adminapp.trustgroups import selectors, services
+from adminapp.trustgroups.models import KeyEpoch, TrustGroup
+
+
+class TrustGroupSerializer(VersionedSerializer):
+    domain = DomainField()
+    name = serializers.CharField(max_length=64)
+    kind = serializers.ChoiceField(TrustGroup.Kind.choices, required=False)
+    overlay = SharedField(Overlay, required=False, allow_null=True)
+    members = NamesField(required=False, help_text="Agents by name.")
+    keys = NamesField(required=False, help_text="Attribute keys by name.")
+
+
+class TrustGroupViewSet(ServiceViewSet):
+    """Groups of agents that are trusted with keys."""
+
+    serializer_class = TrustGroupSerializer
+    filterset_class = DomainFilter
+    fixed = ("domain", "name", "kind", "overlay")
+
+    def rows(self) -> QuerySet[Any]:
+        return selectors.trust_groups(self.request.user)
+
+    def create_with(self, actor: User, values: dict[str, Any]) -> TrustGroup:
+        domain = values["domain"]
+        self.require_change(domain)
+        members = agents_by_name(actor, values.pop("members", []), "/members")
+        keys = _keys(domain, values.pop("keys", []))
+        return services.create_trust_group(actor=actor, members=members, keys=keys, **values)
+
+    def update_with(
+        self, actor: User, row: TrustGroup, values: dict[str, Any], version: int | None
+    ) -> TrustGroup:
+        members, keys = values.get("members"), values.get("keys")
+        return services.update_trust_group(
+            actor=actor,
+            trust_group=row,
+            members=None if members is None else agents_by_name(actor, members, "/members"),
+            keys=None if keys is None else _keys(row.domain, keys),
+            expected_version=version,
+        )
+
+    def delete_with(self, actor: User, row: TrustGroup, version: int | None) -> None:
+        services.delete_trust_group(actor=actor, trust_group=row, expected_version=version)
+
+
+class KeyEpochSerializer(VersionedSerializer):
+    """One generation of a key; the key itself is shown to nobody."""
+
+    domain = serializers.CharField(source="domain.name", read_only=True)
+    group = serializers.CharField(source="group_ref", read_only=True)
+    number = serializers.IntegerField(read_only=True)
+    state = serializers.ChoiceField(KeyEpoch.State.choices, read_only=True)
+    created = serializers.DateTimeField(read_only=True)
+
+
+class KeyEpochViewSet(ReadViewSet):
+    """Epochs of attribute keys and hop keys."""
+
+    serializer_class = KeyEpochSerializer
+    filterset_class = DomainFilter
+
+    def rows(self) -> QuerySet[Any]:
+        return selectors.key_epochs(self.request.user)
+
+
+def _keys(domain: Domain, names: list[str]) -> list[AttributeKey]:
+    found = {key.name: key for key in AttributeKey.objects.filter(domain=domain, name__in=names)}
+    for index, name in enumerate(names):
+        if name not in found:
+            raise Invalid.at(f"/keys/{index}", f"there is no attribute key `{name}`", "unknown")
+    return [found[name] for name in dict.fromkeys(names)]

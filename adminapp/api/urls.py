@@ -1,0 +1,56 @@
+"""Addresses of the API."""
+
+from django.urls import path, re_path
+from rest_framework.routers import SimpleRouter
+
+from adminapp.api import (
+    audit,
+    catalog,
+    distribution,
+    identity,
+    policies,
+    privacy,
+    roles,
+    trustgroups,
+)
+from adminapp.api.docs import DocsView, SchemaView
+from adminapp.api.views import Nowhere
+
+app_name = "api"
+
+router = SimpleRouter(trailing_slash=False, use_regex_path=False)
+for prefix, viewset in (
+    ("domains", identity.DomainViewSet),
+    ("memberships", identity.MembershipViewSet),
+    ("users", identity.UserViewSet),
+    ("tokens", identity.TokenViewSet),
+    ("overlays", identity.OverlayViewSet),
+    ("agents", identity.AgentViewSet),
+    ("principals", identity.PrincipalViewSet),
+    ("subject-attributes", catalog.SubjectAttributeViewSet),
+    ("attribute-keys", catalog.AttributeKeyViewSet),
+    ("event-types", catalog.EventTypeViewSet),
+    ("roles", roles.RoleViewSet),
+    ("appointments", roles.AppointmentViewSet),
+    ("trust-groups", trustgroups.TrustGroupViewSet),
+    ("key-epochs", trustgroups.KeyEpochViewSet),
+    ("policies", policies.PolicyViewSet),
+    ("classifications", privacy.ClassificationViewSet),
+    ("split-plans", privacy.SplitPlanViewSet),
+    ("revisions", distribution.RevisionViewSet),
+    ("bundles", distribution.BundleViewSet),
+    ("recipients", distribution.RecipientViewSet),
+    ("revocations", distribution.RevocationViewSet),
+    ("jobs", distribution.JobViewSet),
+    ("audit", audit.AuditViewSet),
+    ("outbox", audit.OutboxViewSet),
+):
+    viewset.lookup_value_converter = "int"
+    router.register(prefix, viewset, basename=prefix)
+
+urlpatterns = [
+    *router.urls,
+    path("schema", SchemaView.as_view(), name="schema"),
+    path("docs", DocsView.as_view(), name="docs"),
+    re_path(r"^.*$", Nowhere.as_view(), name="nowhere"),
+]

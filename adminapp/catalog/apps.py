@@ -1,0 +1,13 @@
+from django.apps import AppConfig
+
+
+class CatalogConfig(AppConfig):
+    name = "adminapp.catalog"
+
+    def ready(self) -> None:
+        from adminapp.catalog import checks
+        from adminapp.identity import ports
+
+        ports.add_subject_check(checks.subject_values)
+        ports.add_model_check(checks.event_types)
+        ports.add_model_check(checks.principals)

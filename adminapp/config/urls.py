@@ -1,0 +1,14 @@
+"""Addresses of the control plane."""
+
+from importlib.util import find_spec
+
+from django.urls import include, path
+
+from adminapp.core.views import health
+
+urlpatterns = [
+    path("health", health, name="health"),
+    path("api/v1/", include("adminapp.api.urls")),
+]
+if find_spec("adminapp.console.urls"):
+    urlpatterns.append(path("", include("adminapp.console.urls")))

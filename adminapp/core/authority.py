@@ -1,0 +1,161 @@
+"""Client of the trusted authority: one connection, one request at a time, nothing kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from policyengine.bundles.anchors import TrustAnchors
+from policyengine.errors import DecodeError
+from policyengine.primitives import canonical
+
+MAX_ANSWER = 16 * 2**20
+
+
+class AuthorityError(Exception):
+    """The authority answered that it will not do this."""
+
+
+class AuthorityUnavailable(AuthorityError):
+    """The authority does not answer; nothing was signed or made."""
+
+
+class AuthorityClient:
+    """Speaks to the authority behind `socket_path`; safe to share between threads.
+
+    Every operation may be asked twice without harm, so a connection that turns out
+    dead (the authority was restarted) is opened once more before giving up.
+    """
+
+    def __init__(self, socket_path: str | Path, *, timeout: float = 10.0) -> None:
+        self._path = str(socket_path)
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._connection: socket.socket | None = None
+
+    def anchors(self) -> TrustAnchors:
+        """The public keys that agents and clients pin."""
+        return TrustAnchors.from_json(self._call("anchors"))
+
+    def sign(self, purpose: str, context: bytes, payload: bytes) -> bytes:
+        """A signature with the key of `purpose` (policy, notice, lease or receipt)."""
+        answer = self._call(
+            "sign",
+            purpose=purpose,
+            context_b64=canonical.b64(context),
+            payload_b64=canonical.b64(payload),
+        )
+        return canonical.unb64(answer["signature"])
+
+    def create_key(self, key_id: str) -> str:
+        """A fresh key, wrapped for keeping in the database."""
+        return str(self._call("create_key", key_id=key_id)["wrapped"])
+
+    def unwrap(self, key_id: str, wrapped: str) -> bytes:
+        """An encoding or tag key in clear."""
+        return canonical.unb64(self._call("unwrap", key_id=key_id, wrapped=wrapped)["key"])
+
+    def wrap_for(
+        self,
+        key_id: str,
+        wrapped: str,
+        *,
+        group: str,
+        epoch: int,
+        recipient: bytes,
+        audience: str,
+    ) -> bytes:
+        """A trust group's key sealed to one agent, without passing through here in clear."""
+        answer = self._call(
+            "wrap_for",
+            key_id=key_id,
+            wrapped=wrapped,
+            group=group,
+            epoch=epoch,
+            recipient=canonical.b64(recipient),
+            audience=audience,
+        )
+        return canonical.unb64(answer["sealed"])
+
+    def close(self) -> None:
+        """Let go of the connection; the next call opens another."""
+        with self._lock:
+            self._drop()
+
+    def _call(self, operation: str, **fields: object) -> dict[str, Any]:
+        frame = canonical.dumps({"op": operation, **fields})
+        with self._lock:
+            answer = self._exchange_or_reconnect(frame)
+        if answer.get("ok") is not True:
+            raise AuthorityError(str(answer.get("error", "refused")))
+        return answer["result"]
+
+    def _exchange_or_reconnect(self, frame: bytes) -> dict[str, Any]:
+        reused = self._connection is not None
+        try:
+            return self._exchange(frame)
+        except (OSError, DecodeError) as error:
+            self._drop()
+            if not reused:
+                raise AuthorityUnavailable("the authority does not answer") from error
+        try:
+            return self._exchange(frame)
+        except (OSError, DecodeError) as error:
+            self._drop()
+            raise AuthorityUnavailable("the authority does not answer") from error
+
+    def _exchange(self, frame: bytes) -> dict[str, Any]:
+        if self._connection is None:
+            self._connection = self._open()
+        self._connection.sendall(struct.pack("!I", len(frame)) + frame)
+        (length,) = struct.unpack("!I", self._read(4))
+        if length > MAX_ANSWER:
+            raise ConnectionError("the answer is too large")
+        answer = canonical.loads(self._read(length), max_bytes=MAX_ANSWER)
+        if not isinstance(answer, dict):
+            raise ConnectionError("the answer is not an object")
+        return answer
+
+    def _open(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(self._timeout)
+        try:
+            connection.connect(self._path)
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+    def _read(self, size: int) -> bytes:
+        assert self._connection is not None
+        data = bytearray()
+        while len(data) < size:
+            chunk = self._connection.recv(min(size - len(data), 65536))
+            if not chunk:
+                raise ConnectionError("the authority closed the connection")
+            data += chunk
+        return bytes(data)
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.close()
+        self._connection = None
+
+
+@lru_cache(maxsize=8)
+def _client(path: str, process: int) -> AuthorityClient:
+    return AuthorityClient(path)
+
+
+def get_authority() -> AuthorityClient:
+    """The authority that the settings name; a forked worker gets a connection of its own."""
+    return _client(str(settings.AUTHORITY_SOCKET), os.getpid())

@@ -1,0 +1,177 @@
+"""What goes into bundles: a plain domain and its epochs become contents for agents and clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from adminapp.core.authority import get_authority
+from adminapp.distribution import encodings, epochs
+from adminapp.distribution.models import EncodingEpoch
+from adminapp.distribution.plan import (
+    AgentPlan,
+    PlainAgent,
+    PlainDomain,
+    PlainSubject,
+    event_predicates,
+    plan_agent,
+    published_types,
+)
+from policyengine.anonset import tag
+from policyengine.bundles import addresses
+from policyengine.bundles.model import (
+    AgentContent,
+    AgentRef,
+    ClientContent,
+    ClientRef,
+    EncodedRule,
+    EncodedSubject,
+    EpochContent,
+    HomeAgent,
+    TagKey,
+    Wrap,
+)
+
+# How long a subscriber's client waits for the other parts of a split event.
+WINDOW_SECONDS = 60
+_PUBLISHING_KINDS = ("publisher", "service")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A domain, its living epochs and its notices, read at one revision."""
+
+    domain: PlainDomain
+    epochs: tuple[EncodingEpoch, ...]
+    notices: Mapping[str, int]
+
+
+def agent_content(snapshot: Snapshot, agent: PlainAgent) -> AgentContent:
+    """Everything that one agent holds of the domain."""
+    domain = snapshot.domain
+    peers = [peer for peer in domain.agents if peer.overlay == agent.overlay]
+    address = addresses.audience("agent", agent.name)
+    return AgentContent(
+        domain=domain.name,
+        agent=agent.name,
+        overlay=agent.overlay,
+        lease_seconds=domain.lease_seconds,
+        types=domain.types,
+        agents=tuple(
+            AgentRef(peer.name, peer.overlay, peer.sealing_key, peer.verify_key) for peer in peers
+        ),
+        clients=tuple(
+            ClientRef(client.handle, client.sealing_key, client.verify_key)
+            for client in domain.at_home(agent)
+        ),
+        epochs=tuple(_epoch_content(domain, agent, epoch) for epoch in snapshot.epochs),
+        wraps=_wraps(domain, agent, address),
+        notices_through=snapshot.notices.get(address, 0),
+    )
+
+
+def client_content(snapshot: Snapshot, subject: PlainSubject) -> ClientContent:
+    """Everything that one client holds: tag keys and predicates only where it publishes."""
+    domain = snapshot.domain
+    published = published_types(domain, subject)
+    publishes = bool(published) or subject.kind in _PUBLISHING_KINDS
+    predicates = event_predicates(domain, published) if publishes else ()
+    return ClientContent(
+        domain=domain.name,
+        handle=subject.handle,
+        homes=_homes(domain, subject),
+        types=domain.types,
+        splits=_splits(domain, subject) if publishes else {},
+        tag_keys=_tag_keys(snapshot.epochs, subject) if publishes else (),
+        predicates=tuple(predicate.to_json() for predicate in predicates),
+        publishes=published,
+        window_seconds=WINDOW_SECONDS,
+    )
+
+
+def _epoch_content(domain: PlainDomain, agent: PlainAgent, epoch: EncodingEpoch) -> EpochContent:
+    parameters = epochs.parameters_of(epoch)
+    key = epochs.agent_key(epoch, agent.name)
+    plan = plan_agent(domain, agent, epochs.capacity(parameters))
+    items = encodings.items_of(plan, key)
+    encoded = encodings.encode(epoch, agent.id, items, key, parameters)
+    return EpochContent(
+        epoch=epoch.number,
+        state=epoch.state,
+        parameters=parameters.to_json(),
+        rules=_rules(plan, key, epochs.tag_key(epoch, agent.overlay), encoded),
+        subjects=tuple(
+            EncodedSubject(handle, (encoded[encodings.Kind.SUBJECT, handle, 0],))
+            for handle in plan.subjects
+        ),
+    )
+
+
+def _rules(
+    plan: AgentPlan, key: bytes, tag_key: bytes, encoded: Mapping[encodings.Place, bytes]
+) -> tuple[EncodedRule, ...]:
+    found: list[EncodedRule] = []
+    for rule in plan.rules:
+        name = encodings.rule_id(rule, key)
+        found.append(
+            EncodedRule(
+                id=name,
+                # A number, not the policy's name: agents need not read what it is about.
+                policy=f"policy-{rule.policy}",
+                action=rule.action,
+                type=rule.type,
+                event_tags=tuple(sorted(tag(tag_key, token) for token in rule.event_tokens)),
+                encoded=encoded[encodings.Kind.RULE, name, 0],
+                attributes=rule.attributes,
+            )
+        )
+    return tuple(found)
+
+
+def _wraps(domain: PlainDomain, agent: PlainAgent, address: str) -> tuple[Wrap, ...]:
+    authority = get_authority()
+    return tuple(
+        Wrap(
+            group=held.group,
+            epoch=held.epoch,
+            sealed=authority.wrap_for(
+                held.key_id,
+                held.wrapped,
+                group=held.group,
+                epoch=held.epoch,
+                recipient=agent.sealing_key,
+                audience=address,
+            ),
+            state=held.state,
+        )
+        for held in domain.wraps
+        if agent.name in held.agents
+    )
+
+
+def _homes(domain: PlainDomain, subject: PlainSubject) -> tuple[HomeAgent, ...]:
+    by_name = {agent.name: agent for agent in domain.agents}
+    found = [by_name[name] for _, name in sorted(subject.homes.items())]
+    return tuple(
+        HomeAgent(agent.name, agent.overlay, agent.sealing_key, agent.verify_key) for agent in found
+    )
+
+
+def _tag_keys(held: Sequence[EncodingEpoch], subject: PlainSubject) -> tuple[TagKey, ...]:
+    # INVARIANT: a publisher holds the key of the epoch it is to tag in and of no other, so that
+    # from its switch on nothing new is made in an old epoch.
+    current = [e for e in held if e.client_state == EncodingEpoch.State.CURRENT]
+    return tuple(
+        TagKey(overlay, epoch.number, "current", epochs.tag_key(epoch, overlay))
+        for epoch in current
+        for overlay in sorted(subject.homes)
+    )
+
+
+def _splits(domain: PlainDomain, subject: PlainSubject) -> dict[str, list[dict[str, object]]]:
+    """Splits over overlays where this publisher is at home; parts elsewhere could not be sent."""
+    return {
+        name: [dict(part) for part in parts]
+        for name, parts in domain.splits.items()
+        if all(part["overlay"] in subject.homes for part in parts)
+    }

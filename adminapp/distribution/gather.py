@@ -1,0 +1,152 @@
+"""Reads a domain as it is at one revision, in plain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from adminapp.catalog import selectors as catalog
+from adminapp.catalog.mapping import type_specs
+from adminapp.distribution.plan import (
+    PlainAgent,
+    PlainDomain,
+    PlainPolicy,
+    PlainSubject,
+    PlainWrap,
+)
+from adminapp.distribution.serving import clients_of, serving_agents
+from adminapp.identity.models import Domain, Principal
+from adminapp.policies import selectors as policies
+from adminapp.policies.language import Language
+from adminapp.policies.models import Policy
+from adminapp.privacy import selectors as privacy
+from adminapp.roles import selectors as roles
+from adminapp.trustgroups import selectors as trustgroups
+from policyengine.errors import InputError
+from policyengine.events import EventTypes
+from policyengine.primitives.canonical import unb64
+
+T = TypeVar("T")
+
+
+def steady(domain_id: int, read: Callable[[Domain], T]) -> T:
+    """What `read` finds while the domain's revision stands still.
+
+    Every change raises the revision in its own transaction, so a read between two equal
+    revisions saw all of each change or nothing of it, without holding up any writer.
+    """
+    while True:
+        domain = Domain.objects.get(pk=domain_id)
+        found = read(domain)
+        if Domain.objects.values_list("revision", flat=True).get(pk=domain_id) == domain.revision:
+            return found
+
+
+def gather(domain: Domain) -> PlainDomain:
+    """Everything that bundles of the domain's revision are made from."""
+    spoken = policies.language(domain)
+    agents = _agents(domain)
+    return PlainDomain(
+        id=domain.pk,
+        name=domain.name,
+        revision=domain.revision,
+        lease_seconds=domain.lease_seconds,
+        types=tuple(spec.to_json() for spec in type_specs(catalog.domain_types(domain))),
+        families=_families(spoken.types),
+        policies=_policies(domain, spoken),
+        subjects=_subjects(domain, {agent.name for agent in agents}),
+        agents=agents,
+        wraps=_wraps(domain),
+        splits=_splits(domain, spoken.types),
+    )
+
+
+def _agents(domain: Domain) -> tuple[PlainAgent, ...]:
+    return tuple(
+        PlainAgent(
+            id=row.pk,
+            name=row.name,
+            overlay=row.overlay.name,
+            sealing_key=unb64(row.sealing_key),
+            verify_key=unb64(row.verify_key),
+        )
+        for row in serving_agents(domain)
+    )
+
+
+def _subjects(domain: Domain, serving: set[str]) -> tuple[PlainSubject, ...]:
+    rows = list(clients_of(domain))
+    values = roles.subject_values_of(domain, rows)
+    return tuple(
+        PlainSubject(
+            handle=row.handle,
+            kind=row.kind,
+            values=dict(values[row.pk]),
+            homes=_homes(row, serving),
+            sealing_key=unb64(row.sealing_key),
+            verify_key=unb64(row.verify_key),
+        )
+        for row in rows
+    )
+
+
+def _homes(row: Principal, serving: set[str]) -> dict[str, str]:
+    """Home agents by overlay; a banned one is nobody's home."""
+    pairs = {home.agent.overlay.name: home.agent.name for home in row.homes.all()}
+    return {overlay: pairs[overlay] for overlay in sorted(pairs) if pairs[overlay] in serving}
+
+
+def _policies(domain: Domain, spoken: Language) -> tuple[PlainPolicy, ...]:
+    found = (plain_policy(row, spoken) for row in policies.policies_in_force(domain))
+    return tuple(policy for policy in found if policy is not None)
+
+
+def plain_policy(row: Policy, spoken: Language) -> PlainPolicy | None:
+    """A policy in normal form; None when it no longer fits the model, so that it grants nothing."""
+    try:
+        conjunctions = policies.policy_conjunctions(row, spoken=spoken)
+    except InputError:
+        return None
+    return PlainPolicy(
+        id=row.pk,
+        name=row.name,
+        action=row.action,
+        type=row.event_type.name,
+        attributes=None if row.attributes is None else tuple(row.attributes),
+        conjunctions=conjunctions,
+    )
+
+
+def _wraps(domain: Domain) -> tuple[PlainWrap, ...]:
+    return tuple(
+        PlainWrap(
+            group=row.group_ref,
+            epoch=row.number,
+            state=row.state,
+            key_id=row.key_id,
+            wrapped=row.wrapped,
+            agents=frozenset(
+                trustgroups.agents_for(domain, row.group_ref).values_list("name", flat=True)
+            ),
+        )
+        for row in trustgroups.live_epochs(domain).select_related("domain")
+    )
+
+
+def _families(types: EventTypes) -> dict[str, frozenset[str]]:
+    """For each type the types that share events with it: those above and those below."""
+    return {
+        name: frozenset({name, *types.ancestors(name), *types.subtree(name)})
+        for name in types.names
+    }
+
+
+def _splits(domain: Domain, types: EventTypes) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    """The split of every type: its own, or that of the nearest type above."""
+    own = privacy.active_splits(domain)
+    found: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    for name in types.names:
+        holder = next((each for each in (name, *types.ancestors(name)) if each in own), None)
+        if holder is not None:
+            found[name] = tuple(own[holder])
+    return found

@@ -1,0 +1,256 @@
+"""A domain in plain, and what each agent is to hold of it: pure, without rows or keys.
+
+Policies become rules of one conjunction each, split into the subject's side (encoded) and the
+event's side (routing tags). Paper 000, sections on blinding and on privacy management.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from adminapp.catalog.mapping import EVENT, SUBJECT
+from adminapp.policies.language import PolicyConjunction
+from policyengine.attributes import (
+    Literal,
+    Predicate,
+    Value,
+    literal_token,
+    predicates_of,
+    tokens_of,
+    value_text,
+)
+
+
+@dataclass(frozen=True)
+class PlainAgent:
+    """An agent that serves the domain; keys are public."""
+
+    id: int
+    name: str
+    overlay: str
+    sealing_key: bytes
+    verify_key: bytes
+
+
+@dataclass(frozen=True)
+class PlainPolicy:
+    """A policy in force, in normal form over `subject.*` and `event.*`."""
+
+    id: int
+    name: str
+    action: str
+    type: str
+    attributes: tuple[str, ...] | None
+    conjunctions: tuple[PolicyConjunction, ...]
+
+
+@dataclass(frozen=True)
+class PlainSubject:
+    """A client: what policies see of it, and the agent it is at home with on each overlay."""
+
+    handle: str
+    kind: str
+    values: Mapping[str, Value]
+    homes: Mapping[str, str]
+    sealing_key: bytes
+    verify_key: bytes
+
+
+@dataclass(frozen=True)
+class PlainWrap:
+    """An epoch of a trust group's key, and the agents that hold it."""
+
+    group: str
+    epoch: int
+    state: str
+    key_id: str
+    wrapped: str
+    agents: frozenset[str]
+
+
+@dataclass(frozen=True)
+class PlainDomain:
+    """Everything that bundles of one revision are made from."""
+
+    id: int
+    name: str
+    revision: int
+    lease_seconds: int
+    types: tuple[Mapping[str, Any], ...]
+    families: Mapping[str, frozenset[str]]
+    policies: tuple[PlainPolicy, ...]
+    subjects: tuple[PlainSubject, ...]
+    agents: tuple[PlainAgent, ...]
+    wraps: tuple[PlainWrap, ...]
+    splits: Mapping[str, tuple[Mapping[str, Any], ...]]
+
+    @cached_property
+    def subject_predicates(self) -> tuple[Predicate, ...]:
+        """What subjects are tested for, beside equality and presence."""
+        sides = [each.subject for policy in self.policies for each in policy.conjunctions]
+        return predicates_of(sides, SUBJECT)
+
+    @cached_property
+    def overlays(self) -> tuple[str, ...]:
+        """Overlays that carry the domain's events."""
+        return tuple(sorted({agent.overlay for agent in self.agents}))
+
+    def at_home(self, agent: PlainAgent) -> tuple[PlainSubject, ...]:
+        """Subjects whose home on the agent's overlay is this agent."""
+        return tuple(s for s in self.subjects if s.homes.get(agent.overlay) == agent.name)
+
+
+@dataclass(frozen=True)
+class PlainRule:
+    """One conjunction of a policy, as one agent needs it.
+
+    Args:
+        policy: number of the policy.
+        conjunction: which one of its normal form.
+        binding: the values that joins were bound to, as text; empty without joins.
+        subject_tokens: the subject's side, to be encoded.
+        event_tokens: the event's side, to be tagged.
+    """
+
+    policy: int
+    conjunction: int
+    binding: tuple[str, ...]
+    action: str
+    type: str
+    subject_tokens: tuple[str, ...]
+    event_tokens: tuple[str, ...]
+    attributes: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class AgentPlan:
+    """What one agent holds in one epoch, in plain."""
+
+    rules: tuple[PlainRule, ...]
+    subjects: Mapping[str, tuple[str, ...]]
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest conjunction."""
+        lengths = [len(rule.subject_tokens) for rule in self.rules]
+        return max([*lengths, *map(len, self.subjects.values())], default=0)
+
+
+def plan_agent(domain: PlainDomain, agent: PlainAgent, capacity: int | None = None) -> AgentPlan:
+    """What an agent is to hold.
+
+    Args:
+        capacity: most tokens of a conjunction in the epoch, or None for no limit. What does not
+            fit is left out: it grants nothing until an epoch with more room is in force.
+    """
+    local = domain.at_home(agent)
+    rules = rules_for(domain.policies, [subject.values for subject in local])
+    if capacity is not None:
+        rules = tuple(rule for rule in rules if len(rule.subject_tokens) <= capacity)
+    # INVARIANT: a subject's encoding holds only tokens that some rule at this agent asks for;
+    # what no policy names is in no encoding.
+    asked = frozenset(token for rule in rules for token in rule.subject_tokens)
+    subjects = {
+        subject.handle: subject_tokens(subject.values, domain.subject_predicates, asked)
+        for subject in local
+    }
+    if capacity is not None:
+        subjects = {name: held for name, held in subjects.items() if len(held) <= capacity}
+    return AgentPlan(rules=rules, subjects=subjects)
+
+
+def longest_conjunction(domain: PlainDomain) -> int:
+    """Tokens of the longest conjunction that any agent would hold."""
+    return max((plan_agent(domain, agent).longest for agent in domain.agents), default=0)
+
+
+def subject_tokens(
+    values: Mapping[str, Value], predicates: Iterable[Predicate], asked: frozenset[str]
+) -> tuple[str, ...]:
+    """The tokens of a subject that rules ask for, sorted."""
+    return tuple(token for token in tokens_of(values, predicates) if token in asked)
+
+
+def rules_for(
+    policies: Iterable[PlainPolicy], local: Iterable[Mapping[str, Value]]
+) -> tuple[PlainRule, ...]:
+    """Rules for an agent that is home to subjects with these values, without doubles."""
+    subjects = list(local)
+    return tuple(
+        rule
+        for policy in policies
+        for number, conjunction in enumerate(policy.conjunctions)
+        for rule in _rules_of(policy, number, conjunction, subjects)
+    )
+
+
+def _rules_of(
+    policy: PlainPolicy,
+    number: int,
+    conjunction: PolicyConjunction,
+    subjects: list[Mapping[str, Value]],
+) -> list[PlainRule]:
+    if not conjunction.joins:
+        return [_rule(policy, number, conjunction.subject, conjunction.event)]
+    # A join becomes one rule for each value that a subject here holds (paper 000's policy
+    # AP_A): the subject must have the value, and the event must be tagged with it.
+    rules: dict[tuple[str, ...], PlainRule] = {}
+    for values in subjects:
+        event = conjunction.for_subject(values)
+        if event is None:
+            continue
+        pinned = [Literal(join.left, "==", values[join.left]) for join in conjunction.joins]
+        binding = tuple(value_text(values[join.left]) for join in conjunction.joins)
+        subject = (*conjunction.subject, *pinned)
+        rules.setdefault(binding, _rule(policy, number, subject, event, binding))
+    return [rules[binding] for binding in sorted(rules)]
+
+
+def _rule(
+    policy: PlainPolicy,
+    number: int,
+    subject: Iterable[Literal],
+    event: Iterable[Literal],
+    binding: tuple[str, ...] = (),
+) -> PlainRule:
+    return PlainRule(
+        policy=policy.id,
+        conjunction=number,
+        binding=binding,
+        action=policy.action,
+        type=policy.type,
+        subject_tokens=_tokens(subject),
+        event_tokens=_tokens(event),
+        attributes=policy.attributes,
+    )
+
+
+def _tokens(literals: Iterable[Literal]) -> tuple[str, ...]:
+    return tuple(sorted({literal_token(literal) for literal in literals}))
+
+
+def published_types(domain: PlainDomain, subject: PlainSubject) -> tuple[str, ...]:
+    """Types that a subject may publish when the event's values allow it, sorted."""
+    return tuple(
+        sorted(
+            {
+                policy.type
+                for policy in domain.policies
+                if policy.action == "publish"
+                and any(
+                    each.for_subject(subject.values) is not None for each in policy.conjunctions
+                )
+            }
+        )
+    )
+
+
+def event_predicates(domain: PlainDomain, published: Iterable[str]) -> tuple[Predicate, ...]:
+    """Predicates that a publisher of these types must tag for: of policies about their trees."""
+    kin = frozenset(name for kind in published for name in domain.families.get(kind, ()))
+    concerned = [policy for policy in domain.policies if policy.type in kin]
+    sides = [each.event for policy in concerned for each in policy.conjunctions]
+    return predicates_of(sides, EVENT)

@@ -1,0 +1,214 @@
+"""From one set of epochs to the next: the stages, each acknowledged before the next begins.
+
+recomputing -> staging -> switching -> draining -> retiring -> complete. All state is in the
+database and every step is one transaction that checks where it stands, so a step may be asked
+for twice, by two processes, and after a crash at any point.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from adminapp.audit import services as audit
+from adminapp.distribution import epochs, keyepochs, timeline, waiting
+from adminapp.distribution.models import EncodingEpoch, RecomputeJob, Rollout
+from adminapp.identity.models import Domain
+from adminapp.identity.services import record_change
+from adminapp.outbox import services as outbox
+
+State = Rollout.State
+Epoch = EncodingEpoch.State
+
+
+def running(domain: Domain) -> Rollout | None:
+    """The domain's rollout that has not ended, or None: there is never more than one."""
+    return Rollout.objects.filter(domain=domain).exclude(state=State.COMPLETE).first()
+
+
+@audit.change
+def begin(*, domain: Domain, cause: str, tokens: int = 0, reencode: bool = True) -> Rollout | None:
+    """Open a rollout unless one is running (what is left waits for the next one).
+
+    Args:
+        cause: `revocation`, `size`, `encoding` or `keys`.
+        tokens: the longest conjunction that the new epoch must have room for.
+        reencode: False moves keys of trust groups only.
+    """
+    if running(domain) is not None:
+        return None
+    before = epochs.current(domain)
+    after = epochs.open_next(domain, tokens, cause) if reencode and before else None
+    rollout = Rollout.objects.create(
+        domain=domain, cause=cause, epoch_from=before if after else None, epoch_to=after
+    )
+    rollout.key_epochs.set(keyepochs.staged(domain))
+    if after is not None:
+        _order_recompute(rollout, after)
+    request_advance(domain)
+    return rollout
+
+
+def has_staged_keys(domain: Domain) -> bool:
+    """Whether keys of trust groups wait for a rollout."""
+    return bool(keyepochs.staged(domain))
+
+
+def domains_with_staged_keys() -> list[int]:
+    """Domains with keys that wait for a rollout."""
+    return keyepochs.domains_with_staged()
+
+
+def request_advance(domain: Domain, *, wait: timedelta = timedelta()) -> None:
+    """Have somebody look at the domain's rollout and revocations soon, or after `wait`.
+
+    Never merged with a request that waits: that one may be read before this change is committed.
+    """
+    outbox.put(
+        topic="advance",
+        key=f"advance:{domain.pk}:{uuid.uuid4().hex}",
+        payload={"domain": domain.pk},
+        wait=wait,
+    )
+
+
+def advance(rollout_id: int) -> Rollout:
+    """Take every step that can be taken now."""
+    while _step(rollout_id=rollout_id):
+        pass
+    return Rollout.objects.get(pk=rollout_id)
+
+
+@audit.change
+def _step(*, rollout_id: int) -> bool:
+    rollout = Rollout.objects.select_for_update().select_related("domain").get(pk=rollout_id)
+    action = _STEPS.get(State(rollout.state))
+    return action is not None and action(rollout)
+
+
+def _order_recompute(rollout: Rollout, epoch: EncodingEpoch) -> None:
+    job = RecomputeJob.objects.create(domain=rollout.domain, epoch=epoch, cause=rollout.cause)
+    outbox.put(topic="recompute", key=f"recompute:{job.pk}:0", payload={"job": job.pk})
+
+
+def _stage(rollout: Rollout) -> bool:
+    """Encodings are ready (or will be made inline): agents get both epochs."""
+    job = epochs.jobs_of(rollout.epoch_to) if rollout.epoch_to else None
+    if job is not None and job.state not in {RecomputeJob.State.DONE, RecomputeJob.State.FAILED}:
+        return False
+    if rollout.epoch_to is not None:
+        _set(rollout.epoch_to, state=Epoch.STAGED, client_state=Epoch.STAGED)
+    waiting.enter(rollout, waiting.agent_audiences(rollout.domain))
+    return _enter(rollout, State.STAGING, "epoch.staged")
+
+
+def _switch(rollout: Rollout) -> bool:
+    """All agents open both epochs: the new one becomes theirs, the old one drains."""
+    if not waiting.agents_ready(rollout):
+        return False
+    if rollout.epoch_to is not None:
+        # The old one first: a domain has one current epoch, also inside this transaction.
+        _set(rollout.epoch_from, state=Epoch.DRAINING)
+        _set(rollout.epoch_to, state=Epoch.CURRENT)
+    keyepochs.switch(rollout.key_epochs.all())
+    return _enter(rollout, State.SWITCHING, "epoch.switched")
+
+
+def _publish(rollout: Rollout) -> bool:
+    """All agents match in the new epoch: now publishers tag in it.
+
+    INVARIANT: publishers switch after the agents, since an event is matched in the epoch that
+    it names and an agent matches in none that it only staged.
+    """
+    if not waiting.agents_ready(rollout):
+        return False
+    if rollout.epoch_to is not None:
+        _set(rollout.epoch_from, client_state=Epoch.DRAINING)
+        _set(rollout.epoch_to, client_state=Epoch.CURRENT)
+    # Nobody acknowledges that the time is up, so somebody has to look then.
+    request_advance(rollout.domain, wait=timedelta(seconds=settings.DRAIN_SECONDS))
+    return _enter(rollout, State.DRAINING, "epoch.published")
+
+
+def _retire(rollout: Rollout) -> bool:
+    """What was under way in the old epoch has arrived, or had its time."""
+    waited = timezone.now() - rollout.stage_started
+    least = timedelta(seconds=settings.DRAIN_SECONDS)
+    limit = timedelta(seconds=settings.DRAIN_LIMIT_SECONDS)
+    if waited < least or (waited < limit and not waiting.publishers_ready(rollout)):
+        return False
+    if rollout.epoch_from is not None:
+        _set(rollout.epoch_from, state=Epoch.RETIRED, client_state=Epoch.RETIRED)
+    keyepochs.retire(rollout.key_epochs.all())
+    return _enter(rollout, State.RETIRING, "epoch.retired")
+
+
+def _complete(rollout: Rollout) -> bool:
+    """Nobody alive holds the old epoch: its keys and encodings are destroyed."""
+    if not waiting.agents_ready(rollout):
+        return False
+    if rollout.epoch_from is not None:
+        epochs.destroy(rollout.epoch_from)
+    rollout.state, rollout.completed = State.COMPLETE, timezone.now()
+    rollout.version += 1
+    rollout.save()
+    request_advance(rollout.domain)
+    return False
+
+
+def _enter(rollout: Rollout, state: str, action: str) -> bool:
+    """Begin a stage: a new revision carries it to the agents, who acknowledge it."""
+    rollout.stage_revision = record_change(
+        actor=None,
+        domain=rollout.domain,
+        action=action,
+        object_type="rollout",
+        object_id=rollout.pk,
+        object_name=str(rollout.epoch_to or "keys"),
+        before={"stage": rollout.state},
+        after={"stage": str(state), **_numbers(rollout)},
+    )
+    rollout.state, rollout.stage_started = state, timezone.now()
+    rollout.version += 1
+    rollout.save()
+    mirror(rollout)
+    return True
+
+
+_MIRRORED = {State.RETIRING: "draining"}
+
+
+def mirror(rollout: Rollout) -> None:
+    """Show a rollout's stage on the revocations it carries out."""
+    state = _MIRRORED.get(State(rollout.state), str(rollout.state))
+    rollout.revocations.exclude(state=state).update(state=state)
+    detail = {"revision": rollout.stage_revision, **_numbers(rollout)}
+    timeline.note_rollout(rollout, str(rollout.state), **detail)
+
+
+def _numbers(rollout: Rollout) -> dict[str, Any]:
+    return {
+        "epoch_from": rollout.epoch_from.number if rollout.epoch_from else None,
+        "epoch_to": rollout.epoch_to.number if rollout.epoch_to else None,
+        "keys": sorted(str(key) for key in rollout.key_epochs.all()),
+    }
+
+
+def _set(epoch: EncodingEpoch, **changes: str) -> None:
+    for name, value in changes.items():
+        setattr(epoch, name, value)
+    epoch.version += 1
+    epoch.save()
+
+
+_STEPS = {
+    State.RECOMPUTING: _stage,
+    State.STAGING: _switch,
+    State.SWITCHING: _publish,
+    State.DRAINING: _retire,
+    State.RETIRING: _complete,
+}

@@ -1,0 +1,26 @@
+"""Events of a revocation, written as they happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from adminapp.distribution.models import Revocation, RevocationEvent, Rollout
+
+
+def note(revocation: Revocation, kind: str, **detail: Any) -> None:
+    """Add one event to a revocation's timeline."""
+    RevocationEvent.objects.create(revocation=revocation, kind=kind, detail=detail)
+
+
+def note_rollout(rollout: Rollout, kind: str, **detail: Any) -> None:
+    """Add one event to the timeline of every revocation that a rollout carries out."""
+    note_all(rollout.revocations.all(), kind, **detail)
+
+
+def note_all(revocations: Iterable[Revocation], kind: str, **detail: Any) -> None:
+    """Add the same event to several timelines."""
+    RevocationEvent.objects.bulk_create(
+        RevocationEvent(revocation=revocation, kind=kind, detail=detail)
+        for revocation in revocations
+    )

@@ -1,0 +1,143 @@
+"""What the clock asks for: reconciling, renewing, and grants that begin or lapse by themselves."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db.models import Exists, F, Max, OuterRef
+from django.utils import timezone
+
+from adminapp.core.authority import get_authority
+from adminapp.distribution import delivery, revocation
+from adminapp.distribution.compile import RENEW_BEFORE
+from adminapp.distribution.models import Bundle, Compilation, EncodingEpoch, RecomputeJob, Rollout
+from adminapp.identity.models import Agent, Domain
+from adminapp.identity.services import record_change
+from adminapp.outbox import relay
+from adminapp.outbox import services as outbox
+from adminapp.policies.selectors import next_boundary
+from adminapp.trustgroups.models import KeyEpoch
+from adminapp.trustgroups.selectors import group_refs
+from adminapp.trustgroups.services import stage_epoch
+from policyengine.bundles.addresses import audience
+
+KEEP_BUNDLES = timedelta(days=2)
+
+
+def reconcile() -> dict[str, int]:
+    """Bring what agents hold and what they should hold together, from the database alone."""
+    return {
+        "rekeyed": rekey_after_bans(),
+        "recompiled": _recompile_missing(),
+        "resent": delivery.resend_unacknowledged(),
+        "reordered": _reorder_recomputes(),
+        "advanced": revocation.advance_all(),
+    }
+
+
+def rekey_after_bans() -> int:
+    """Stage new keys where a banned agent was given the current ones; returns how many.
+
+    All attribute keys of the domain and its overlay's hop key: which of them it held is no longer
+    told by its memberships once somebody tidied them up.
+    """
+    count = 0
+    for agent in Agent.objects.filter(state=Agent.State.BANNED).select_related("overlay"):
+        given = Bundle.objects.filter(audience=audience("agent", agent.name)).order_by()
+        for row in given.values("domain_id").annotate(last=Max("built_at")):
+            known = KeyEpoch.objects.filter(
+                domain_id=row["domain_id"], state=KeyEpoch.State.CURRENT, created__lte=row["last"]
+            ).select_related("domain")
+            for epoch in known:
+                if epoch.group_ref.startswith("key:") or epoch.group_ref == (
+                    f"overlay:{agent.overlay.name}"
+                ):
+                    count += _stage(epoch)
+    return count
+
+
+def _stage(epoch: KeyEpoch) -> bool:
+    staged = KeyEpoch.objects.filter(
+        domain=epoch.domain, group_ref=epoch.group_ref, state=KeyEpoch.State.STAGED
+    )
+    if staged.exists() or epoch.group_ref not in group_refs(epoch.domain):
+        return False
+    stage_epoch(
+        actor=None, domain=epoch.domain, group_ref=epoch.group_ref, authority=get_authority()
+    )
+    return True
+
+
+def renew_expiring(now: datetime | None = None) -> int:
+    """Re-issue bundles long before they expire; returns how many domains."""
+    limit = (now or timezone.now()) + RENEW_BEFORE
+    ends = Bundle.objects.order_by().values("domain_id", "audience")
+    newest = ends.annotate(end=Max("expires_at")).filter(end__lt=limit)
+    return _raise_revision({row["domain_id"] for row in newest}, "bundles.renewed")
+
+
+def apply_boundaries(now: datetime | None = None) -> int:
+    """Compile domains where a policy or appointment began or ended since the last compile."""
+    moment = now or timezone.now()
+    crossed = set()
+    for done in Compilation.objects.select_related("domain"):
+        boundary = next_boundary(done.domain, after=done.at)
+        if boundary is not None and boundary <= moment:
+            crossed.add(done.domain_id)
+    return _raise_revision(crossed, "validity.changed")
+
+
+def prune(now: datetime | None = None) -> int:
+    """Forget bundles that were replaced long ago; the newest of each audience always stays."""
+    old = (now or timezone.now()) - KEEP_BUNDLES
+    newer = Bundle.objects.filter(
+        audience=OuterRef("audience"), domain=OuterRef("domain"), revision__gt=OuterRef("revision")
+    )
+    deleted, _ = Bundle.objects.filter(Exists(newer), built_at__lt=old).delete()
+    return deleted
+
+
+def _raise_revision(domain_ids: set[int], action: str) -> int:
+    for domain in Domain.objects.filter(pk__in=domain_ids).order_by("pk"):
+        record_change(
+            actor=None,
+            domain=domain,
+            action=action,
+            object_type="domain",
+            object_id=domain.pk,
+            object_name=domain.name,
+            before=None,
+            after=None,
+        )
+    return len(domain_ids)
+
+
+def _recompile_missing() -> int:
+    """Domains that nobody compiled up to their newest revision (work that was lost)."""
+    behind = Domain.objects.filter(revision__gt=0).exclude(compilation__revision__gte=F("revision"))
+    lost = [domain for domain in behind if not relay.waiting(prefix=f"compile:{domain.pk}:")]
+    for domain in lost:
+        _order_compile(domain)
+    return len(lost)
+
+
+def _order_compile(domain: Domain) -> None:
+    stamp = int(timezone.now().timestamp())
+    outbox.put(
+        topic="compile",
+        key=f"compile:{domain.pk}:{domain.revision}:{stamp}",
+        payload={"domain": domain.pk, "revision": domain.revision},
+    )
+
+
+def _reorder_recomputes() -> int:
+    """Runs whose worker vanished, or that wait for another try."""
+    waiting = RecomputeJob.objects.filter(
+        state__in=(RecomputeJob.State.PENDING, RecomputeJob.State.RUNNING),
+        epoch__state=EncodingEpoch.State.PREPARING,
+        epoch__domain__rollouts__state=Rollout.State.RECOMPUTING,
+    ).distinct()
+    stamp = int(timezone.now().timestamp())
+    for job in waiting:
+        outbox.put(topic="recompute", key=f"recompute:{job.pk}:{stamp}", payload={"job": job.pk})
+    return len(waiting)

@@ -1,0 +1,97 @@
+"""Rows as what the audit keeps of them, and as the engine's values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adminapp.core.errors import Invalid
+from adminapp.identity.models import (
+    Agent,
+    ApiToken,
+    Domain,
+    HomeAgent,
+    Membership,
+    Overlay,
+    Principal,
+    User,
+)
+from policyengine.errors import DecodeError
+from policyengine.primitives.canonical import b64, unb64
+
+KEY_SIZE = 32
+
+
+def user(row: User) -> dict[str, Any]:
+    return {
+        "username": row.username,
+        "email": row.email,
+        "operator": row.is_superuser,
+        "active": row.is_active,
+    }
+
+
+def domain(row: Domain) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "title": row.title,
+        "description": row.description,
+        "parent": row.parent.name if row.parent else None,
+        "lease_seconds": row.lease_seconds,
+        "encoding": row.encoding,
+    }
+
+
+def membership(row: Membership) -> dict[str, Any]:
+    return {"user": row.user.username, "role": row.role}
+
+
+def overlay(row: Overlay) -> dict[str, Any]:
+    return {"name": row.name, "title": row.title, "operator": row.operator}
+
+
+def agent(row: Agent) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "overlay": row.overlay.name,
+        "sealing_key": row.sealing_key,
+        "verify_key": row.verify_key,
+        "state": row.state,
+    }
+
+
+def principal(row: Principal) -> dict[str, Any]:
+    homes = HomeAgent.objects.filter(principal=row).select_related("overlay", "agent")
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "handle": row.handle,
+        "attributes": row.attributes,
+        "sealing_key": row.sealing_key,
+        "verify_key": row.verify_key,
+        "state": row.state,
+        "agents": {home.overlay.name: home.agent.name for home in homes},
+    }
+
+
+def token(row: ApiToken) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "user": row.user.username,
+        "scopes": row.scopes,
+        "expires": row.expires.isoformat(),
+    }
+
+
+def public_key(value: bytes | str, field: str) -> str:
+    """A public key in the form that rows keep: base64url of exactly 32 bytes.
+
+    Raises:
+        Invalid: it is something else.
+    """
+    try:
+        raw = unb64(value) if isinstance(value, str) else bytes(value)
+    except (DecodeError, ValueError) as error:
+        raise Invalid.at(f"/{field}", "a key is base64url without padding") from error
+    if len(raw) != KEY_SIZE:
+        raise Invalid.at(f"/{field}", f"a key has {KEY_SIZE} bytes, this one {len(raw)}")
+    return b64(raw)

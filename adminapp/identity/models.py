@@ -1,0 +1,197 @@
+"""People, domains, overlays, agents and the principals that publish and subscribe."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils import timezone
+
+from adminapp.core import names
+from adminapp.core.models import Versioned
+from adminapp.identity.querysets import (
+    DomainQuerySet,
+    DomainScopedQuerySet,
+    OwnQuerySet,
+    SharedQuerySet,
+)
+
+
+class User(AbstractUser, Versioned):
+    """A person (or a program) that signs in. A superuser is an operator."""
+
+
+class Domain(Versioned):
+    """An organisation with its own model, policies and managers."""
+
+    class Encoding(models.TextChoices):
+        BLOOM = "bloom"
+        TOKENS = "tokens"
+
+    name = models.CharField(max_length=64, unique=True, validators=[names.slug])
+    title = models.CharField(max_length=200)
+    description = models.TextField(blank=True)
+    parent = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="children"
+    )
+    revision = models.PositiveBigIntegerField(default=0, editable=False)
+    lease_seconds = models.PositiveIntegerField(
+        default=30, validators=[MinValueValidator(5), MaxValueValidator(86_400)]
+    )
+    encoding = models.CharField(max_length=16, choices=Encoding, default=Encoding.BLOOM)
+
+    objects = DomainQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(Versioned):
+    """What a user may do in a domain: managers change it, auditors read it."""
+
+    class Role(models.TextChoices):
+        MANAGER = "manager"
+        AUDITOR = "auditor"
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=16, choices=Role)
+
+    objects = DomainScopedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "domain"], name="one_membership_per_domain")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} {self.role} of {self.domain}"
+
+
+class Overlay(Versioned):
+    """A network of brokers under one operator."""
+
+    name = models.CharField(max_length=64, unique=True, validators=[names.slug])
+    title = models.CharField(max_length=200)
+    operator = models.CharField(max_length=200, blank=True)
+
+    objects = SharedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Agent(Versioned):
+    """A broker agent; keys are public ones, base64url without padding."""
+
+    class State(models.TextChoices):
+        ACTIVE = "active"
+        BANNED = "banned"
+
+    name = models.CharField(max_length=64, unique=True, validators=[names.slug])
+    overlay = models.ForeignKey(Overlay, on_delete=models.PROTECT, related_name="agents")
+    sealing_key = models.CharField(max_length=64)
+    verify_key = models.CharField(max_length=64)
+    state = models.CharField(max_length=16, choices=State, default=State.ACTIVE)
+    registered_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects = SharedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def new_handle() -> str:
+    """A name that says nothing: what stands in queue names and messages."""
+    return f"p-{secrets.token_hex(8)}"
+
+
+class Principal(Versioned):
+    """A publisher, subscriber, service or person of a domain."""
+
+    class Kind(models.TextChoices):
+        PUBLISHER = "publisher"
+        SUBSCRIBER = "subscriber"
+        SERVICE = "service"
+        PERSON = "person"
+
+    class State(models.TextChoices):
+        ACTIVE = "active"
+        REVOKED = "revoked"
+
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="principals")
+    name = models.CharField(max_length=64, validators=[names.label])
+    kind = models.CharField(max_length=16, choices=Kind)
+    handle = models.CharField(max_length=18, unique=True, default=new_handle, editable=False)
+    attributes = models.JSONField(default=dict, blank=True)
+    sealing_key = models.CharField(max_length=64, blank=True)
+    verify_key = models.CharField(max_length=64, blank=True)
+    state = models.CharField(max_length=16, choices=State, default=State.ACTIVE)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = DomainScopedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["domain_id", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["domain", "name"], name="principal_name_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class HomeAgent(Versioned):
+    """The agent that serves a principal on one overlay."""
+
+    principal = models.ForeignKey(Principal, on_delete=models.CASCADE, related_name="homes")
+    overlay = models.ForeignKey(Overlay, on_delete=models.PROTECT, related_name="+")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="homes")
+
+    class Meta:
+        ordering = ["overlay_id"]
+        constraints = [
+            models.UniqueConstraint(fields=["principal", "overlay"], name="one_home_per_overlay")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.principal} at {self.agent}"
+
+
+class ApiToken(Versioned):
+    """A bearer token; only its hash is kept."""
+
+    SCOPES = ("read", "write", "revoke")
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=64, validators=[names.label])
+    hash = models.CharField(max_length=64, unique=True, editable=False)
+    scopes = models.JSONField(default=list)
+    created = models.DateTimeField(default=timezone.now, editable=False)
+    expires = models.DateTimeField()
+    last_used = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = OwnQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def grants(self, scope: str) -> bool:
+        granted: Any = self.scopes
+        return scope in granted

@@ -1,0 +1,48 @@
+"""Where areas that stand above one another agree.
+
+Imports run downwards, consequences upwards: an event type that loses an attribute may break a
+policy, whose area the catalog must not know. So the upper area registers a check when it starts,
+and the lower one runs all of them inside the transaction of its change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from adminapp.core.errors import Invalid, Problem
+from adminapp.identity.models import Domain
+
+ModelCheck: TypeAlias = Callable[[Domain], Iterable[Problem]]
+SubjectCheck: TypeAlias = Callable[[Domain, Mapping[str, Any]], Iterable[Problem]]
+
+_model_checks: list[ModelCheck] = []
+_subject_checks: list[SubjectCheck] = []
+
+
+def add_model_check(check: ModelCheck) -> None:
+    """Have `check` say what is wrong with a domain after each change of its model."""
+    if check not in _model_checks:
+        _model_checks.append(check)
+
+
+def add_subject_check(check: SubjectCheck) -> None:
+    """Have `check` say what is wrong with the values of a principal."""
+    if check not in _subject_checks:
+        _subject_checks.append(check)
+
+
+def verify_model(domain: Domain) -> None:
+    """Raises Invalid when the domain no longer fits together."""
+    _raise(problem for check in _model_checks for problem in check(domain))
+
+
+def verify_subject(domain: Domain, values: Mapping[str, Any]) -> None:
+    """Raises Invalid when a principal may not have these values."""
+    _raise(problem for check in _subject_checks for problem in check(domain, values))
+
+
+def _raise(problems: Iterable[Problem]) -> None:
+    found = tuple(problems)
+    if found:
+        raise Invalid(found)

@@ -1,0 +1,54 @@
+"""Which rows a user may see. Every read on somebody's behalf starts at `visible_to`."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from django.db import models
+
+
+class DomainQuerySet(models.QuerySet[Any]):
+    """Domains."""
+
+    def visible_to(self, user: Any) -> Self:
+        """All for operators, one's own for members, none for anybody else."""
+        if not user.is_authenticated or not user.is_active:
+            return self.none()
+        if user.is_superuser:
+            return self.all()
+        return self.filter(pk__in=_domains_of(user))
+
+
+class DomainScopedQuerySet(models.QuerySet[Any]):
+    """Rows that belong to a domain; `domain_path` leads there."""
+
+    domain_path = "domain"
+
+    def visible_to(self, user: Any) -> Self:
+        if not user.is_authenticated or not user.is_active:
+            return self.none()
+        if user.is_superuser:
+            return self.all()
+        return self.filter(**{f"{self.domain_path}__in": _domains_of(user)})
+
+
+class SharedQuerySet(models.QuerySet[Any]):
+    """Overlays and agents: the platform's, seen by everybody who runs a domain on it."""
+
+    def visible_to(self, user: Any) -> Self:
+        if not user.is_authenticated or not user.is_active:
+            return self.none()
+        if user.is_superuser or user.memberships.exists():
+            return self.all()
+        return self.none()
+
+
+class OwnQuerySet(models.QuerySet[Any]):
+    """Rows that belong to one user and to nobody else, operators included."""
+
+    def visible_to(self, user: Any) -> Self:
+        return self.filter(user=user) if user.is_authenticated else self.none()
+
+
+def _domains_of(user: Any) -> Any:
+    return user.memberships.values("domain")

@@ -1,0 +1,80 @@
+"""Reads of domains, people, agents and principals."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from django.db.models import Prefetch, QuerySet
+from django.utils import timezone
+
+from adminapp.identity.models import (
+    Agent,
+    ApiToken,
+    Domain,
+    HomeAgent,
+    Membership,
+    Overlay,
+    Principal,
+)
+
+
+def domains(user: Any) -> QuerySet[Domain]:
+    return Domain.objects.visible_to(user).select_related("parent")
+
+
+def memberships(user: Any, domain: Domain | None = None) -> QuerySet[Membership]:
+    found = Membership.objects.visible_to(user).select_related("user", "domain")
+    return found if domain is None else found.filter(domain=domain)
+
+
+def overlays(user: Any) -> QuerySet[Overlay]:
+    return Overlay.objects.visible_to(user)
+
+
+def agents(user: Any) -> QuerySet[Agent]:
+    return Agent.objects.visible_to(user).select_related("overlay")
+
+
+def principals(user: Any, domain: Domain | None = None) -> QuerySet[Principal]:
+    """With their home agents, so that showing many costs no more queries than showing one."""
+    found = with_homes(Principal.objects.visible_to(user))
+    return found if domain is None else found.filter(domain=domain)
+
+
+def active_principals(domain: Domain) -> QuerySet[Principal]:
+    """Everybody who may take part, revoked ones left out."""
+    return with_homes(domain.principals.filter(state=Principal.State.ACTIVE))
+
+
+def with_homes(principals: QuerySet[Principal]) -> QuerySet[Principal]:
+    homes = HomeAgent.objects.select_related("overlay", "agent").order_by("overlay__name")
+    return principals.select_related("domain").prefetch_related(Prefetch("homes", queryset=homes))
+
+
+def serving_agents(domain: Domain) -> QuerySet[Agent]:
+    """Active agents that are home to somebody of the domain."""
+    return (
+        Agent.objects.filter(state=Agent.State.ACTIVE, homes__principal__domain=domain)
+        .select_related("overlay")
+        .distinct()
+        .order_by("name")
+    )
+
+
+def tokens(user: Any) -> QuerySet[ApiToken]:
+    return ApiToken.objects.visible_to(user)
+
+
+def token_hash(secret: str) -> str:
+    # The secret has 256 random bits: a plain hash cannot be searched, a slow one would only cost.
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def token_by_secret(secret: str) -> ApiToken | None:
+    """The token that this secret opens, unless it has expired or its user is gone."""
+    return (
+        ApiToken.objects.select_related("user")
+        .filter(hash=token_hash(secret), expires__gt=timezone.now(), user__is_active=True)
+        .first()
+    )

@@ -1,0 +1,64 @@
+"""The area's writes, in one place to import from.
+
+`record_change` is the way of every other area into audit, revision and outbox.
+"""
+
+from adminapp.identity.people import (
+    create_user,
+    deactivate_user,
+    issue_token,
+    note_token_use,
+    remove_membership,
+    revoke_token,
+    set_membership,
+    set_password,
+)
+from adminapp.identity.platform import (
+    create_domain,
+    create_overlay,
+    delete_domain,
+    delete_overlay,
+    register_agent,
+    set_agent_state,
+    update_agent,
+    update_domain,
+    update_overlay,
+)
+from adminapp.identity.principals import (
+    create_principal,
+    delete_principal,
+    mark_revoked,
+    register_credentials,
+    update_principal,
+)
+from adminapp.identity.recording import (
+    record_change,
+    record_row,
+)
+
+__all__ = [
+    "create_domain",
+    "create_overlay",
+    "create_principal",
+    "create_user",
+    "deactivate_user",
+    "delete_domain",
+    "delete_overlay",
+    "delete_principal",
+    "issue_token",
+    "mark_revoked",
+    "note_token_use",
+    "record_change",
+    "record_row",
+    "register_agent",
+    "register_credentials",
+    "remove_membership",
+    "revoke_token",
+    "set_agent_state",
+    "set_membership",
+    "set_password",
+    "update_agent",
+    "update_domain",
+    "update_overlay",
+    "update_principal",
+]

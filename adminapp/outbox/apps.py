@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class OutboxConfig(AppConfig):
+    name = "adminapp.outbox"

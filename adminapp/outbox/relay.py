@@ -1,0 +1,52 @@
+"""What the relay needs of the outbox: rows that are due, and signs of life of those at work."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db.models import F
+from django.utils import timezone
+
+from adminapp.outbox.models import OutboxRow
+
+State = OutboxRow.State
+# A row that was handed out and not claimed within this time was lost on the way: a Celery
+# message is a hint, the row is the truth.
+HAND_AGAIN = timedelta(seconds=30)
+
+
+def hand_out(*, limit: int = 100) -> list[tuple[str, str]]:
+    """Topic and key of rows that are due, urgent ones first; each is due again only later."""
+    now = timezone.now()
+    due = OutboxRow.objects.filter(state=State.PENDING, available_at__lte=now)
+    rows = list(due.order_by("id").values_list("pk", "topic", "key", "available_at")[:limit])
+    handed: list[tuple[str, str]] = []
+    for pk, topic, key, available in rows:
+        # The condition decides between two relays, not the read before it.
+        taken = OutboxRow.objects.filter(pk=pk, state=State.PENDING, available_at=available).update(
+            available_at=now + HAND_AGAIN
+        )
+        if taken:
+            handed.append((topic, key))
+    return handed
+
+
+def waiting(*, prefix: str) -> bool:
+    """Whether a row whose key begins so is still to be done; no use in asking once more."""
+    open_rows = (State.PENDING, State.CLAIMED)
+    return OutboxRow.objects.filter(key__startswith=prefix, state__in=open_rows).exists()
+
+
+def touch(*, key: str) -> None:
+    """Say that a row is still being worked on, so that the sweep leaves it alone."""
+    OutboxRow.objects.filter(key=key, state=State.CLAIMED).update(claimed_at=timezone.now())
+
+
+def give_back(*, key: str) -> None:
+    """Put a claimed row back as if it had not been tried: its worker is shutting down."""
+    OutboxRow.objects.filter(key=key, state=State.CLAIMED).update(
+        state=State.PENDING,
+        claimed_at=None,
+        available_at=timezone.now(),
+        attempts=F("attempts") - 1,
+    )

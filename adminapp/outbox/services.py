@@ -1,0 +1,111 @@
+"""Puts work into the outbox and hands it out; a row is done once, whatever crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from adminapp.outbox.models import OutboxRow
+
+State = OutboxRow.State
+MAX_ATTEMPTS = 20
+MAX_DELAY = timedelta(minutes=5)
+
+
+def put(
+    *, topic: str, key: str, payload: Mapping[str, Any], wait: timedelta = timedelta()
+) -> OutboxRow:
+    """Add work unless work of this key exists; call it inside the change's transaction.
+
+    `wait` keeps the work back for so long.
+    """
+    row, _created = OutboxRow.objects.get_or_create(
+        key=key,
+        defaults={
+            "topic": topic,
+            "payload": dict(payload),
+            "available_at": timezone.now() + wait,
+        },
+    )
+    return row
+
+
+def claim(*, topics: list[str] | None = None, limit: int = 10) -> list[OutboxRow]:
+    """Take up to `limit` rows that are due, oldest first; nobody else gets the same ones."""
+    now = timezone.now()
+    due = OutboxRow.objects.filter(state=State.PENDING, available_at__lte=now).order_by("id")
+    if topics is not None:
+        due = due.filter(topic__in=topics)
+    if connection.features.has_select_for_update_skip_locked:
+        with transaction.atomic():
+            rows = list(due.select_for_update(skip_locked=True)[:limit])
+            return [row for row in rows if _take(row, now)]
+    return [row for row in due[:limit] if _take(row, now)]
+
+
+def claim_key(*, key: str) -> OutboxRow | None:
+    """Take one row by its key, if it is still waiting."""
+    row = OutboxRow.objects.filter(key=key, state=State.PENDING).first()
+    return row if row is not None and _take(row, timezone.now()) else None
+
+
+def _take(row: OutboxRow, now: Any) -> bool:
+    # The condition decides between two relays, not the read before it.
+    taken = OutboxRow.objects.filter(pk=row.pk, state=State.PENDING).update(
+        state=State.CLAIMED, claimed_at=now, attempts=F("attempts") + 1
+    )
+    if taken:
+        row.refresh_from_db()
+    return bool(taken)
+
+
+def done(*, row: OutboxRow) -> bool:
+    """The work is finished; False when somebody else had said so before."""
+    return bool(
+        OutboxRow.objects.filter(pk=row.pk)
+        .exclude(state=State.DONE)
+        .update(state=State.DONE, done_at=timezone.now(), error="")
+    )
+
+
+def retry(*, row: OutboxRow, error: str) -> bool:
+    """Give the row back, to be tried again later and later; failed for good at MAX_ATTEMPTS."""
+    if row.attempts >= MAX_ATTEMPTS:
+        changes: dict[str, Any] = {"state": State.FAILED}
+    else:
+        wait = min(timedelta(seconds=2 ** min(row.attempts, 10)), MAX_DELAY)
+        changes = {"state": State.PENDING, "available_at": timezone.now() + wait}
+    return bool(
+        OutboxRow.objects.filter(pk=row.pk, state=State.CLAIMED).update(
+            error=error[:2000], claimed_at=None, **changes
+        )
+    )
+
+
+def release(*, row: OutboxRow) -> bool:
+    """Start a failed row anew, by an operator's wish."""
+    return bool(
+        OutboxRow.objects.filter(pk=row.pk, state=State.FAILED).update(
+            state=State.PENDING, attempts=0, error="", available_at=timezone.now()
+        )
+    )
+
+
+def sweep(*, older_than: timedelta = timedelta(seconds=60)) -> int:
+    """Put back rows whose worker has vanished; returns how many."""
+    stale = timezone.now() - older_than
+    return OutboxRow.objects.filter(state=State.CLAIMED, claimed_at__lt=stale).update(
+        state=State.PENDING, claimed_at=None
+    )
+
+
+def prune(*, older_than: timedelta = timedelta(days=7)) -> int:
+    """Delete finished rows of the past; returns how many."""
+    old = timezone.now() - older_than
+    deleted, _by_model = OutboxRow.objects.filter(state=State.DONE, done_at__lt=old).delete()
+    return deleted

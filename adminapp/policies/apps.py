@@ -1,0 +1,11 @@
+from django.apps import AppConfig
+
+
+class PoliciesConfig(AppConfig):
+    name = "adminapp.policies"
+
+    def ready(self) -> None:
+        from adminapp.identity import ports
+        from adminapp.policies import checks
+
+        ports.add_model_check(checks.policies)

@@ -1,0 +1,241 @@
+"""What policies of a domain may say, and their normal form, split into its two sides.
+
+A policy speaks of `subject.*` (who) and `event.*` (what). Agents check the one by anonymous sets
+and the other by routing tags, so the normal form comes apart here: literals of the subject,
+literals of the event, and joins, which tie an attribute of the one to an attribute of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+from adminapp.catalog.mapping import EVENT, SUBJECT
+from adminapp.core.errors import Problem
+from adminapp.roles.mapping import ROLE, role_attribute
+from policyengine.attributes import (
+    And,
+    AtLeast,
+    AttributeType,
+    Conjunction,
+    Equal,
+    Expression,
+    Join,
+    Literal,
+    Not,
+    Or,
+    Schema,
+    Test,
+    Value,
+    bind_joins,
+    normalise,
+    parse,
+    unknown,
+)
+from policyengine.attributes.syntax import walk
+from policyengine.errors import InputError
+from policyengine.events import EventTypes
+
+
+@dataclass(frozen=True)
+class PolicyConjunction:
+    """One way to satisfy a policy.
+
+    Args:
+        subject: literals on `subject.*`, to be encoded as an anonymous set.
+        event: literals on `event.*`, to become routing tags.
+        joins: equalities, each from `subject.*` (left) to `event.*` (right).
+    """
+
+    subject: tuple[Literal, ...]
+    event: tuple[Literal, ...]
+    joins: tuple[Join, ...]
+
+    def for_subject(self, values: Mapping[str, Value]) -> tuple[Literal, ...] | None:
+        """What must hold of an event for this subject; None when the subject does not fit.
+
+        Args:
+            values: the subject's values by full name.
+        """
+        if not all(literal.holds(values) for literal in self.subject):
+            return None
+        bound = bind_joins(self.joins, values)
+        if bound is None or any(join.left not in values for join in self.joins):
+            return None
+        wanted = [literal for literal in bound if isinstance(literal, Literal)]
+        return tuple(dict.fromkeys((*self.event, *wanted)))
+
+
+@dataclass(frozen=True)
+class Language:
+    """Everything that expressions of one domain may name.
+
+    Args:
+        subject: types of `subject.*`, roles left out.
+        roles: names of the domain's roles.
+        types: the domain's event types.
+    """
+
+    subject: Schema
+    roles: tuple[str, ...]
+    types: EventTypes
+    _schemas: dict[str, Schema] = field(default_factory=dict, compare=False, repr=False)
+
+    def schema(self, event_type: str) -> Schema:
+        """What a policy that hangs on a type may name: attributes of the type, of those above it
+        and of those below it. An event that lacks an attribute makes its tests false.
+        """
+        if event_type not in self._schemas:
+            self._schemas[event_type] = {
+                **self.subject,
+                ROLE: _role_type(self.roles),
+                **self._event_schema(event_type),
+            }
+        return self._schemas[event_type]
+
+    def attribute_names(self, event_type: str) -> tuple[str, ...]:
+        """Attributes that a policy on this type may be restricted to."""
+        return tuple(name.removeprefix(EVENT) for name in self._event_schema(event_type))
+
+    def parse(self, text: str, event_type: str) -> Expression:
+        """Read a policy's expression.
+
+        Raises:
+            InputError: with the position.
+        """
+        expression = parse(text, self.schema(event_type), joins=True)
+        _check_roles(expression, self.roles)
+        return expression
+
+    def conjunctions(self, text: str, event_type: str) -> tuple[PolicyConjunction, ...]:
+        """The normal form of a policy's expression, split into its two sides.
+
+        Raises:
+            InputError: it cannot be read, or not be encoded.
+        """
+        expression = _without_roles(self.parse(text, event_type), self.roles)
+        atoms = {role_attribute(name): AttributeType("bool") for name in self.roles}
+        schema = {**self.schema(event_type), **atoms}
+        return tuple(_split(conjunction) for conjunction in normalise(expression, schema))
+
+    def problems(self, text: str, event_type: str) -> list[Problem]:
+        """What is wrong with an expression; empty when agents can enforce it."""
+        try:
+            self.conjunctions(text, event_type)
+        except InputError as error:
+            return [Problem.from_input_error(error, "/expression")]
+        return []
+
+    def attribute_problems(self, names: object, event_type: str) -> list[Problem]:
+        """What is wrong with the list of attributes that a policy is restricted to."""
+        if names is None:
+            return []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            return [Problem("/attributes", "this is a list of names, or null for all")]
+        known = self.attribute_names(event_type)
+        problems = [
+            Problem.from_input_error(unknown("attribute", name, known), f"/attributes/{index}")
+            for index, name in enumerate(names)
+            if name not in known
+        ]
+        if len(set(names)) != len(names):
+            problems.append(Problem("/attributes", "an attribute is listed twice"))
+        return problems
+
+    def _event_schema(self, event_type: str) -> dict[str, AttributeType]:
+        below = [name for name in self.types.subtree(event_type) if name != event_type]
+        specs = [spec for name in (event_type, *below) for spec in self.types.attributes(name)]
+        return reduce(
+            lambda schema, spec: {f"{EVENT}{spec.name}": spec.type, **schema}, reversed(specs), {}
+        )
+
+
+def _role_type(roles: tuple[str, ...]) -> AttributeType:
+    # A closed set: a misspelt role is an error with a suggestion, not a rule that never holds.
+    return AttributeType("enum", values=tuple(roles)) if roles else AttributeType("string")
+
+
+def _check_roles(expression: Expression, roles: tuple[str, ...]) -> None:
+    """Without a single role there is no closed set to check against, and still no name is right."""
+    for node in walk(expression):
+        if isinstance(node, Test) and node.attribute == ROLE and node.op in ("==", "!=", "in"):
+            values = node.value if isinstance(node.value, tuple) else (node.value,)
+            for value in values:
+                if value not in roles:
+                    raise unknown("role", str(value), roles, at=node.at)
+
+
+def _split(conjunction: Conjunction) -> PolicyConjunction:
+    subject, event, joins = [], [], []
+    for literal in conjunction:
+        if isinstance(literal, Join):
+            joins.append(_directed(literal))
+        elif literal.attribute.startswith(SUBJECT):
+            subject.append(literal)
+        else:
+            event.append(literal)
+    return PolicyConjunction(tuple(subject), tuple(event), tuple(joins))
+
+
+def _directed(join: Join) -> Join:
+    sides = sorted((join.left, join.right), key=lambda name: not name.startswith(SUBJECT))
+    if not (sides[0].startswith(SUBJECT) and sides[1].startswith(EVENT)):
+        raise InputError(
+            "unsupported",
+            f"`{join.left} == {join.right}` compares two values of one side; "
+            "a comparison of attributes ties `subject.` to `event.`",
+            where=join.left,
+        )
+    return Join(sides[0], sides[1])
+
+
+def _without_roles(expression: Expression, roles: tuple[str, ...]) -> Expression:
+    """Say every test on `subject.role` by the attributes of the single roles.
+
+    A principal has several roles at once, and the normal form would otherwise treat
+    `subject.role == "a" && subject.role == "b"` as a contradiction.
+    """
+    match expression:
+        case Not(term):
+            return Not(_without_roles(term, roles))
+        case And(terms):
+            return And(tuple(_without_roles(term, roles) for term in terms))
+        case Or(terms):
+            return Or(tuple(_without_roles(term, roles) for term in terms))
+        case AtLeast(count, terms):
+            return AtLeast(count, tuple(_without_roles(term, roles) for term in terms))
+        case Test(attribute) if attribute == ROLE:
+            return _role_test(expression, roles)
+        case Equal(left, right) if ROLE in (left, right):
+            other = right if left == ROLE else left
+            return Or(tuple(And((_active(name), Test(other, "==", name))) for name in roles))
+        case _:
+            return expression
+
+
+def _role_test(test: Test, roles: tuple[str, ...]) -> Expression:
+    match test.op:
+        case "==":
+            return _any([str(test.value)], roles)
+        case "in":
+            return _any([str(value) for value in test.value], roles)  # type: ignore[union-attr]
+        case "!=":
+            # Some role is active, and this one is not.
+            return And((_any(roles, roles), Not(_any([str(test.value)], roles))))
+        case "startsWith":
+            return _any([name for name in roles if name.startswith(str(test.value))], roles)
+        case "endsWith":
+            return _any([name for name in roles if name.endswith(str(test.value))], roles)
+        case "has":
+            return _any(roles, roles)
+        case _:
+            raise InputError("type", "roles have no order", at=test.at, where=ROLE)
+
+
+def _any(names: list[str] | tuple[str, ...], roles: tuple[str, ...]) -> Expression:
+    return Or(tuple(_active(name) for name in names if name in roles))
+
+
+def _active(name: str) -> Test:
+    return Test(role_attribute(name), "==", True)

@@ -1,0 +1,83 @@
+"""Who may publish and receive what, under which condition, restricted to which attributes."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils import timezone
+
+from adminapp.catalog.models import EventType
+from adminapp.core import names
+from adminapp.core.models import Versioned
+from adminapp.identity.models import Domain
+from adminapp.identity.querysets import DomainScopedQuerySet
+
+
+class Policy(Versioned):
+    """A permission; what no policy permits is denied. It holds for the type's whole sub-tree."""
+
+    class Action(models.TextChoices):
+        PUBLISH = "publish"
+        SUBSCRIBE = "subscribe"
+
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="policies")
+    name = models.CharField(max_length=64, validators=[names.label])
+    title = models.CharField(max_length=200, blank=True)
+    action = models.CharField(max_length=16, choices=Action)
+    event_type = models.ForeignKey(EventType, on_delete=models.PROTECT, related_name="policies")
+    expression = models.TextField(max_length=20_000)
+    attributes = models.JSONField(null=True, blank=True)
+    enabled = models.BooleanField(default=True)
+    valid_from = models.DateTimeField(null=True, blank=True)
+    valid_until = models.DateTimeField(null=True, blank=True)
+
+    objects = DomainScopedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["domain_id", "name"]
+        verbose_name_plural = "policies"
+        constraints = [models.UniqueConstraint(fields=["domain", "name"], name="policy_name_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        if self.valid_from and self.valid_until and self.valid_from >= self.valid_until:
+            raise ValidationError({"valid_until": "the end must come after the beginning"})
+
+    def in_force(self, at: object = None) -> bool:
+        """Whether it is enabled and valid at a moment (now by default)."""
+        moment = at or timezone.now()
+        return (
+            self.enabled
+            and (self.valid_from is None or self.valid_from <= moment)
+            and (self.valid_until is None or self.valid_until > moment)
+        )
+
+
+class PolicyVersionQuerySet(DomainScopedQuerySet):
+    domain_path = "policy__domain"
+
+
+class PolicyVersion(models.Model):
+    """What a policy was; never changed."""
+
+    policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    snapshot = models.JSONField()
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    at = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects = PolicyVersionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["policy_id", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["policy", "number"], name="policy_version_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.policy} {self.number}"

@@ -1,0 +1,287 @@
+"""Changes of policies, and what a change would do before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.utils.dateparse import parse_datetime
+
+from adminapp.audit import services as audit
+from adminapp.catalog.models import EventType
+from adminapp.core import versions
+from adminapp.core.errors import Invalid, Problem
+from adminapp.identity import permissions, ports
+from adminapp.identity import selectors as identity
+from adminapp.identity.models import Domain, User
+from adminapp.identity.services import record_row
+from adminapp.policies import access, checks, mapping, selectors
+from adminapp.policies.access import Access, Subject
+from adminapp.policies.language import Language
+from adminapp.policies.models import Policy, PolicyVersion
+from policyengine.attributes import unknown
+
+FIELDS = frozenset(
+    {
+        "name",
+        "title",
+        "action",
+        "event_type",
+        "expression",
+        "attributes",
+        "enabled",
+        "valid_from",
+        "valid_until",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a change of a policy would do.
+
+    Args:
+        gains: what principals could do that they cannot do now.
+        losses: what they could no longer do.
+        agents: names of the agents that would get new rules.
+        encodings: how many rules would be encoded anew, over all agents.
+        problems: why the change cannot be made; empty when it can.
+        revision: the domain's revision that the plan was made against.
+    """
+
+    gains: tuple[Access, ...] = ()
+    losses: tuple[Access, ...] = ()
+    agents: tuple[str, ...] = ()
+    encodings: int = 0
+    problems: tuple[Problem, ...] = field(default=())
+    revision: int = 0
+
+
+# -- changes ---------------------------------------------------------------------------------
+
+
+@audit.change
+def create_policy(
+    *,
+    actor: User | None,
+    domain: Domain,
+    name: str,
+    action: str,
+    event_type: EventType | str,
+    expression: str,
+    title: str = "",
+    attributes: list[str] | None = None,
+    enabled: bool = True,
+    valid_from: datetime | None = None,
+    valid_until: datetime | None = None,
+) -> Policy:
+    """A new policy; `event_type` is a row or a name.
+
+    Raises:
+        Invalid: the expression (with its position) or the attributes are wrong.
+    """
+    permissions.require_manager(actor, domain)
+    row = Policy(domain=domain)
+    _assign(
+        row,
+        {
+            "name": name,
+            "action": action,
+            "event_type": event_type,
+            "expression": expression,
+            "title": title,
+            "attributes": attributes,
+            "enabled": enabled,
+            "valid_from": valid_from,
+            "valid_until": valid_until,
+        },
+    )
+    _require_sound(row)
+    versions.create(row)
+    ports.verify_model(row.domain)
+    _keep_version(actor, row)
+    record_row(actor, row.domain, "policy.created", row, after=mapping.snapshot(row))
+    return row
+
+
+@audit.change
+def update_policy(
+    *,
+    actor: User | None,
+    policy: Policy,
+    data: Mapping[str, Any],
+    expected_version: int | None = None,
+) -> Policy:
+    """Change what `data` names. Every state of a policy is kept as a version."""
+    return _update(actor, policy, data, expected_version, "policy.updated")
+
+
+@audit.change
+def delete_policy(
+    *, actor: User | None, policy: Policy, expected_version: int | None = None
+) -> None:
+    """Take a policy out of force for good; the audit keeps what it was."""
+    permissions.require_manager(actor, policy.domain)
+    row = versions.locked(policy, expected_version)
+    before, pk = mapping.snapshot(row), row.pk
+    row.delete()
+    row.pk = pk
+    record_row(actor, row.domain, "policy.deleted", row, before=before)
+
+
+@audit.change
+def restore_policy_version(
+    *, actor: User | None, policy: Policy, number: int, expected_version: int | None = None
+) -> Policy:
+    """Make an old version the newest one; it must still fit the domain's model."""
+    kept = PolicyVersion.objects.filter(policy=policy, number=number).first()
+    if kept is None:
+        raise Invalid.at("/number", f"this policy has no version {number}", "unknown")
+    return _update(
+        actor, policy, _from_snapshot(kept.snapshot), expected_version, "policy.restored"
+    )
+
+
+def _update(
+    actor: User | None,
+    policy: Policy,
+    data: Mapping[str, Any],
+    expected_version: int | None,
+    action: str,
+) -> Policy:
+    permissions.require_manager(actor, policy.domain)
+    row = versions.locked(policy, expected_version)
+    before = mapping.snapshot(row)
+    _assign(row, data)
+    _require_sound(row)
+    versions.save(row)
+    ports.verify_model(row.domain)
+    _keep_version(actor, row)
+    record_row(actor, row.domain, action, row, before=before, after=mapping.snapshot(row))
+    return row
+
+
+# -- plan ------------------------------------------------------------------------------------
+
+
+def plan_policy_change(
+    *,
+    actor: User | None,
+    domain: Domain,
+    policy: Policy | None = None,
+    data: Mapping[str, Any] | None = None,
+) -> Plan:
+    """What a change would do; nothing is written.
+
+    Args:
+        policy: the policy to be changed; None for a new one.
+        data: its fields; None deletes the policy.
+    """
+    permissions.require_manager(actor, domain)
+    revision = Domain.objects.values_list("revision", flat=True).get(pk=domain.pk)
+    spoken = selectors.language(domain)
+    changed, problems = _draft(domain, policy, data, spoken)
+    if problems:
+        return Plan(problems=tuple(problems), revision=revision)
+    current = selectors.policies_in_force(domain)
+    others = [row for row in current if policy is None or row.pk != policy.pk]
+    wanted = [*others, changed] if changed is not None and changed.in_force() else others
+    people = selectors.subjects(domain)
+    before = _access(domain, current, spoken, people)
+    after = _access(domain, wanted, spoken, people)
+    agents = tuple(identity.serving_agents(domain).values_list("name", flat=True))
+    return Plan(
+        gains=tuple(access.difference(before, after)),
+        losses=tuple(access.difference(after, before)),
+        agents=agents,
+        encodings=_encodings(changed, spoken, people) * len(agents),
+        revision=revision,
+    )
+
+
+def _draft(
+    domain: Domain,
+    policy: Policy | None,
+    data: Mapping[str, Any] | None,
+    spoken: Language,
+) -> tuple[Policy | None, list[Problem]]:
+    """The policy as it would be, unsaved, and what is wrong with it."""
+    if data is None:
+        return None, []
+    row = Policy(domain=domain) if policy is None else Policy.objects.get(pk=policy.pk)
+    try:
+        _assign(row, data)
+        versions.check(row)
+        _check(row, spoken)
+    except Invalid as error:
+        return None, list(error.problems)
+    return row, []
+
+
+def _access(
+    domain: Domain, rows: list[Policy], spoken: Language, people: list[Subject]
+) -> list[Access]:
+    return selectors.effective_access(domain, among=rows, spoken=spoken, held_by=people)
+
+
+def _encodings(policy: Policy | None, spoken: Language, people: list[Subject]) -> int:
+    """How many rules a policy becomes at one agent: a join is one rule for each known value."""
+    if policy is None or not policy.in_force():
+        return 0
+    count = 0
+    for conjunction in selectors.policy_conjunctions(policy, spoken=spoken):
+        known = {
+            tuple(person.values.get(join.left) for join in conjunction.joins) for person in people
+        }
+        complete = [values for values in known if None not in values]
+        count += len(complete) if conjunction.joins else 1
+    return count
+
+
+# -- shared ----------------------------------------------------------------------------------
+
+
+def _assign(row: Policy, data: Mapping[str, Any]) -> None:
+    values = dict(data)
+    if "event_type" in values:
+        values["event_type"] = _event_type(row.domain, values["event_type"])
+    versions.assign(row, values, FIELDS)
+
+
+def _event_type(domain: Domain, wanted: Any) -> EventType:
+    if isinstance(wanted, EventType):
+        if wanted.domain_id == domain.pk:
+            return wanted
+        wanted = wanted.name
+    found = EventType.objects.filter(domain=domain, name=str(wanted)).first()
+    if found is None:
+        names = EventType.objects.filter(domain=domain).values_list("name", flat=True)
+        error = unknown("event type", str(wanted), names)
+        raise Invalid([Problem.from_input_error(error, "/event_type")])
+    return found
+
+
+def _require_sound(row: Policy) -> None:
+    versions.check(row)
+    _check(row, selectors.language(row.domain))
+
+
+def _check(row: Policy, spoken: Language) -> None:
+    problems = checks.policy_problems(row, spoken)
+    if problems:
+        raise Invalid(problems)
+
+
+def _from_snapshot(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    values = dict(snapshot)
+    for name in ("valid_from", "valid_until"):
+        values[name] = parse_datetime(values[name]) if values[name] else None
+    return values
+
+
+def _keep_version(actor: User | None, row: Policy) -> None:
+    PolicyVersion.objects.create(
+        policy=row, number=row.version, snapshot=mapping.snapshot(row), actor=actor
+    )

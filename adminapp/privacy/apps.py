@@ -1,0 +1,11 @@
+from django.apps import AppConfig
+
+
+class PrivacyConfig(AppConfig):
+    name = "adminapp.privacy"
+
+    def ready(self) -> None:
+        from adminapp.identity import ports
+        from adminapp.privacy import checks
+
+        ports.add_model_check(checks.split_plans)

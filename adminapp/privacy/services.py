@@ -1,0 +1,94 @@
+"""Classifies attributes and decides which parts of an event travel where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adminapp.audit import services as audit
+from adminapp.catalog import selectors as catalog
+from adminapp.catalog.models import Attribute, EventType
+from adminapp.core import versions
+from adminapp.core.errors import Invalid
+from adminapp.identity import permissions, ports
+from adminapp.identity.models import User
+from adminapp.identity.services import record_row
+from adminapp.privacy import checks, mapping
+from adminapp.privacy.models import SplitPlan
+
+
+@audit.change
+def classify_attribute(
+    *,
+    actor: User | None,
+    attribute: Attribute,
+    pia_class: str,
+    reason: str = "",
+    expected_version: int | None = None,
+) -> Attribute:
+    """Give an attribute its class, and with it the rows by which sub-types repeat it.
+
+    Raises:
+        Invalid: the gate refuses, because the class asks for a protection that is not there; or
+            the attribute is inherited, and classified where it is declared.
+    """
+    domain = attribute.event_type.domain
+    permissions.require_manager(actor, domain)
+    row = versions.locked(attribute, expected_version)
+    above = catalog.inherited(row.event_type).get(row.name)
+    if above is not None:
+        raise Invalid.at("", f"`{row.name}` is inherited; classify it in `{above.event_type.name}`")
+    before = mapping.classification(row)
+    for each in (row, *catalog.repeated_below(row)):
+        each.pia_class, each.pia_reason = pia_class, reason
+        versions.save(each)
+    ports.verify_model(domain)
+    after = mapping.classification(row)
+    record_row(actor, domain, "attribute.classified", row, before=before, after=after)
+    return row
+
+
+@audit.change
+def set_split(
+    *,
+    actor: User | None,
+    event_type: EventType,
+    groups: list[dict[str, Any]],
+    active: bool = True,
+    expected_version: int | None = None,
+) -> SplitPlan:
+    """Make `groups` (`[{"overlay", "attributes"}]`) the split of an event type.
+
+    Raises:
+        Invalid: a quasi-identifier is in no group or in two, or an overlay cannot carry its part.
+    """
+    domain = event_type.domain
+    permissions.require_manager(actor, domain)
+    problems = checks.split_problems(event_type, groups)
+    if problems:
+        raise Invalid(problems)
+    row = SplitPlan.objects.filter(event_type=event_type).first()
+    if row is None:
+        row = versions.create(SplitPlan(event_type=event_type, groups=groups, active=active))
+        before = None
+    else:
+        row = versions.locked(row, expected_version)
+        before = mapping.split_plan(row)
+        row.groups, row.active = groups, active
+        versions.save(row)
+    after = mapping.split_plan(row)
+    record_row(actor, domain, "split.set", row, before=before, after=after)
+    return row
+
+
+@audit.change
+def remove_split(
+    *, actor: User | None, split_plan: SplitPlan, expected_version: int | None = None
+) -> None:
+    """Events of the type travel whole again."""
+    domain = split_plan.event_type.domain
+    permissions.require_manager(actor, domain)
+    row = versions.locked(split_plan, expected_version)
+    before, pk = mapping.split_plan(row), row.pk
+    row.delete()
+    row.pk = pk
+    record_row(actor, domain, "split.removed", row, before=before)

@@ -1,0 +1,81 @@
+"""Which agents hold which keys, and the epochs that keys go through."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils import timezone
+
+from adminapp.catalog.models import AttributeKey
+from adminapp.core import names
+from adminapp.core.models import Versioned
+from adminapp.identity.models import Agent, Domain, Overlay
+from adminapp.identity.querysets import DomainScopedQuerySet
+
+
+class TrustGroup(Versioned):
+    """Agents that are trusted with attribute keys, or with an overlay's hop key."""
+
+    class Kind(models.TextChoices):
+        ATTRIBUTE = "attribute"
+        OVERLAY = "overlay"
+
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="trust_groups")
+    name = models.CharField(max_length=64, validators=[names.slug])
+    kind = models.CharField(max_length=16, choices=Kind, default=Kind.ATTRIBUTE)
+    overlay = models.ForeignKey(
+        Overlay, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
+    members = models.ManyToManyField(Agent, blank=True, related_name="trust_groups")
+    keys = models.ManyToManyField(AttributeKey, blank=True, related_name="trust_groups")
+
+    objects = DomainScopedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["domain_id", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["domain", "name"], name="trust_group_name_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class KeyEpoch(Versioned):
+    """One generation of a key. `wrapped` opens only inside the trusted authority."""
+
+    class State(models.TextChoices):
+        STAGED = "staged"
+        CURRENT = "current"
+        DRAINING = "draining"
+        RETIRED = "retired"
+
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="key_epochs")
+    group_ref = models.CharField(max_length=80)
+    number = models.PositiveIntegerField()
+    state = models.CharField(max_length=16, choices=State, default=State.CURRENT)
+    wrapped = models.TextField()
+    created = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects = DomainScopedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["domain_id", "group_ref", "number"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["domain", "group_ref", "number"], name="key_epoch_number_once"
+            ),
+            models.UniqueConstraint(
+                fields=["domain", "group_ref"],
+                condition=models.Q(state="current"),
+                name="one_current_key_epoch",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.group_ref} epoch {self.number}"
+
+    @property
+    def key_id(self) -> str:
+        """The name under which the authority made this key."""
+        kind, name = self.group_ref.split(":", 1)
+        return f"{kind}:{self.domain.name}:{name}:{self.number}"

@@ -1,0 +1,57 @@
+"""Organisations of the samples on a control plane that is pumped by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adminapp.distribution.organisations import load_organisations
+from adminapp.identity import services as identity
+from adminapp.identity.models import Domain, Principal
+from tests.support.audiences import Plane, live_authority, plane
+
+__all__ = ["live_authority", "plane"]
+
+SAMPLES = Path(__file__).parents[3] / "adminapp" / "samples"
+AGENTS = {"alpha": "a", "beta": "a", "gamma": "b"}
+
+
+def register_agents(on: Plane) -> None:
+    overlays = {
+        name: identity.create_overlay(actor=None, name=name, title=f"Overlay {name}")
+        for name in ("a", "b")
+    }
+    for name, overlay in AGENTS.items():
+        keys = on.agent(name)
+        identity.register_agent(
+            actor=None,
+            name=name,
+            overlay=overlays[overlay],
+            sealing_key=keys.sealing.public,
+            verify_key=keys.signing.public,
+        )
+
+
+def register_clients(on: Plane, domain: str) -> None:
+    for principal in Principal.objects.filter(domain__name=domain):
+        on.client(principal)
+
+
+def load(on: Plane, name: str) -> Domain:
+    register_agents(on)
+    load_organisations([SAMPLES / f"{name}.yaml"])
+    register_clients(on, name)
+    return Domain.objects.get(name=name)
+
+
+@pytest.fixture
+def heating(plane: Plane) -> Domain:
+    """JingFang with keys for everybody, nothing compiled yet."""
+    return load(plane, "heating")
+
+
+@pytest.fixture
+def flights(plane: Plane) -> Domain:
+    """The flights with keys for everybody, nothing compiled yet."""
+    return load(plane, "flights")

@@ -1,0 +1,124 @@
+"""What the authority does when asked: a closed list of operations, each checked before it runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from policyengine.bundles import contexts
+from policyengine.errors import PortcullisError
+from policyengine.primitives import canonical
+from policyengine.primitives.rand import SYSTEM_RANDOM, RandomSource
+from policyengine.primitives.signatures import sign
+from policyengine.trustgroups.wraps import wrap_key
+from tasks.authority.store import KEY_BYTES, AuthorityState
+
+# INVARIANT: a signing key signs nothing but the messages of its purpose. A caller that
+# names another context is refused, so a lease key can never vouch for a bundle.
+CONTEXTS: Mapping[str, bytes] = {
+    "policy": contexts.BUNDLE,
+    "notice": contexts.NOTICE,
+    "lease": contexts.LEASE,
+    "receipt": contexts.RECEIPT,
+}
+
+KEY_ID = re.compile(
+    r"(?:(?:encoding|tag|key|overlay):[a-z0-9-]{1,64}:[a-z0-9_.-]{1,64}:[0-9]{1,9})\Z"
+)
+# Attribute and overlay keys leave only sealed to an agent; these two kinds are needed by the
+# control plane itself, which encodes under them.
+UNWRAPPABLE = ("encoding:", "tag:")
+GROUP_KINDS = ("key:", "overlay:")
+
+
+class RefusedError(Exception):
+    """A request the authority does not answer; the message is safe to hand back."""
+
+
+class Operations:
+    """The authority's operations by name, over one state."""
+
+    def __init__(self, state: AuthorityState, random: RandomSource = SYSTEM_RANDOM) -> None:
+        self._state = state
+        self._random = random
+        self._table: Mapping[str, Callable[..., dict[str, Any]]] = {
+            "anchors": self.anchors,
+            "sign": self.sign,
+            "create_key": self.create_key,
+            "unwrap": self.unwrap,
+            "wrap_for": self.wrap_for,
+        }
+
+    def answer(self, request: object) -> dict[str, Any]:
+        """The answer to one decoded request; never raises for what a caller sent."""
+        try:
+            return {"ok": True, "result": self._call(request)}
+        except RefusedError as error:
+            return {"ok": False, "error": str(error)}
+        except PortcullisError:
+            return {"ok": False, "error": "the request does not check out"}
+
+    def _call(self, request: object) -> dict[str, Any]:
+        if not isinstance(request, dict):
+            raise RefusedError("a request is an object")
+        fields = dict(request)
+        operation = self._table.get(str(fields.pop("op", "")))
+        if operation is None:
+            raise RefusedError("unknown operation")
+        try:
+            return operation(**fields)
+        except TypeError as error:
+            raise RefusedError("missing, unknown or mistyped field") from error
+
+    def anchors(self) -> dict[str, Any]:
+        """The public keys to pin."""
+        return self._state.anchors().to_json()
+
+    def sign(self, *, purpose: str, context_b64: str, payload_b64: str) -> dict[str, Any]:
+        """A signature by the key of `purpose` over a payload in that purpose's own context."""
+        expected = CONTEXTS.get(purpose)
+        if expected is None or canonical.unb64(context_b64) != expected:
+            raise RefusedError("this purpose does not sign in this context")
+        payload = canonical.unb64(payload_b64)
+        return {"signature": canonical.b64(sign(self._state.signing[purpose], expected, payload))}
+
+    def create_key(self, *, key_id: str) -> dict[str, Any]:
+        """A fresh random key, wrapped; a new epoch's key is never derived from the old one."""
+        _check_key_id(key_id)
+        fresh = self._random.token(KEY_BYTES)
+        return {"wrapped": self._state.wrap(key_id, fresh, self._random)}
+
+    def unwrap(self, *, key_id: str, wrapped: str) -> dict[str, Any]:
+        """An encoding or tag key in clear, for the control plane to encode with."""
+        _check_key_id(key_id)
+        if not key_id.startswith(UNWRAPPABLE):
+            raise RefusedError("keys of this kind leave the authority only sealed to an agent")
+        return {"key": canonical.b64(self._state.unwrap(key_id, wrapped))}
+
+    def wrap_for(
+        self, *, key_id: str, wrapped: str, group: str, epoch: int, recipient: str, audience: str
+    ) -> dict[str, Any]:
+        """A trust group's key sealed to one agent."""
+        _check_key_id(key_id)
+        _check_group(key_id, group, epoch)
+        wrap = wrap_key(
+            group,
+            epoch,
+            self._state.unwrap(key_id, wrapped),
+            recipient=canonical.unb64(recipient),
+            audience=audience,
+        )
+        return {"sealed": canonical.b64(wrap.sealed)}
+
+
+def _check_key_id(key_id: str) -> None:
+    if not isinstance(key_id, str) or not KEY_ID.match(key_id):
+        raise RefusedError("not a key id")
+
+
+def _check_group(key_id: str, group: str, epoch: int) -> None:
+    """The id names kind, domain, name and epoch; the wrap must carry the same three."""
+    kind, _, name, number = key_id.split(":")
+    if not group.startswith(GROUP_KINDS) or group != f"{kind}:{name}" or int(number) != epoch:
+        raise RefusedError("the key id names another group or epoch")

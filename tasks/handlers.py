@@ -1,0 +1,84 @@
+"""What is done for a row of the outbox: fetch, call a service, send. No rules here.
+
+Every handler may run twice, and in two processes at once, without harm.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from adminapp.distribution import services
+from adminapp.outbox import relay
+from adminapp.outbox import services as outbox
+from tasks import recompute
+from tasks.transport import URGENT_HEADERS, Sender, shared_sender
+
+log = logging.getLogger("portcullis.work")
+
+SenderFactory = Callable[[], Sender]
+Beat = Callable[[], None]
+
+
+def work(key: str, *, sender: SenderFactory = shared_sender) -> bool:
+    """Claim the row of this key and do what it asks; False when there was nothing to claim."""
+    row = outbox.claim_key(key=key)
+    if row is None:
+        return False
+    try:
+        handle(row.topic, row.payload, sender=sender, beat=lambda: relay.touch(key=key))
+    except Exception as error:
+        # Whatever broke, the row must not stay claimed: it is tried again later and later.
+        log.exception("work on a row of topic %s failed", row.topic)
+        outbox.retry(row=row, error=f"{type(error).__name__}: {error}")
+        return True
+    outbox.done(row=row)
+    return True
+
+
+def handle(topic: str, payload: Mapping[str, Any], *, sender: SenderFactory, beat: Beat) -> None:
+    """Do what a row of this topic asks for; raises LookupError for an unknown topic."""
+    if topic not in _HANDLERS:
+        raise LookupError(f"no handler for topic `{topic}`")
+    _HANDLERS[topic](payload, sender, beat)
+
+
+def _compile(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) -> None:
+    services.compile_domain(payload["domain"])
+
+
+def _rebuild(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) -> None:
+    services.rebuild(payload["bundle"])
+
+
+def _push(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> None:
+    parcel = services.bundle_parcel(payload["bundle"])
+    if parcel is not None:
+        sender().send(parcel.queue, parcel.body)
+        services.bundle_sent(payload["bundle"])
+
+
+def _notice(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> None:
+    parcel = services.notice_parcel(payload["notice"])
+    if parcel is not None:
+        sender().send(parcel.queue, parcel.body, headers=dict(URGENT_HEADERS))
+        services.notice_sent(payload["notice"])
+
+
+def _advance(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) -> None:
+    services.advance_domain(payload["domain"])
+
+
+def _recompute(payload: Mapping[str, Any], _sender: SenderFactory, beat: Beat) -> None:
+    recompute.run(payload["job"], beat=beat)
+
+
+_HANDLERS: Mapping[str, Callable[[Mapping[str, Any], SenderFactory, Beat], None]] = {
+    "compile": _compile,
+    "rebuild": _rebuild,
+    "push": _push,
+    "notice": _notice,
+    "advance": _advance,
+    "recompute": _recompute,
+}

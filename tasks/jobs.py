@@ -1,0 +1,64 @@
+"""Celery tasks: rows of the outbox by key, and what the clock asks for."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from celery.signals import worker_process_shutdown
+
+from adminapp.distribution import services
+from adminapp.outbox import services as outbox
+from tasks import handlers, transport
+from tasks.celery import NORMAL, SLOW, URGENT, app
+
+# Only a recompute takes longer, and it says every few seconds that it is alive.
+STALE_CLAIM = timedelta(seconds=30)
+
+QUEUES = {"notice": URGENT, "advance": URGENT, "recompute": SLOW}
+
+
+def queue_for(topic: str) -> str:
+    """The Celery queue for rows of a topic."""
+    return QUEUES.get(topic, NORMAL)
+
+
+@app.task(name="portcullis.work")
+def work(key: str) -> bool:
+    """Do what the outbox row of this key asks for."""
+    return handlers.work(key)
+
+
+@app.task(name="portcullis.sweep")
+def sweep() -> int:
+    """Give rows back whose worker has vanished."""
+    return outbox.sweep(older_than=STALE_CLAIM)
+
+
+@app.task(name="portcullis.reconcile")
+def reconcile() -> dict[str, int]:
+    """Bring what agents hold and what they should hold together."""
+    return services.reconcile()
+
+
+@app.task(name="portcullis.boundaries")
+def boundaries() -> int:
+    """Compile where a policy or an appointment began or ended."""
+    return services.apply_boundaries()
+
+
+@app.task(name="portcullis.renew")
+def renew() -> int:
+    """Re-issue bundles before they expire."""
+    return services.renew_expiring()
+
+
+@app.task(name="portcullis.prune")
+def prune() -> int:
+    """Forget finished rows of the outbox and bundles that were replaced long ago."""
+    return outbox.prune() + services.prune()
+
+
+@worker_process_shutdown.connect
+def _close(**_: Any) -> None:
+    transport.close_shared()

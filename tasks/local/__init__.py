@@ -1,0 +1,1 @@
+"""Everything that runs the whole product on one machine: ActiveMQ, the parts, the demo."""

@@ -1,0 +1,1 @@
+"""The story of the sample organisations, played by real processes and checked step by step."""

@@ -1,0 +1,1 @@
+"""What the machine needs before the product runs. Standard library only: nothing else is there."""

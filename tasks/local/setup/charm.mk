@@ -1,0 +1,5 @@
+PAIR_MOD=no
+USE_PBC=yes
+INT_MOD=yes
+ECC_MOD=yes
+DISABLE_BENCHMARK=yes

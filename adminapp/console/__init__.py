@@ -1,0 +1,1 @@
+"""The console: server-rendered pages for the people who manage domains."""

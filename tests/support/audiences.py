@@ -1,0 +1,282 @@
+"""Agents and clients in memory, and a control plane that is pumped by hand.
+
+The audiences check and answer everything as the protocol says, with the engine alone; the work
+of the outbox goes through the same handlers as in a Celery worker, over a broker made of lists.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from adminapp.core import authority as authority_client
+from adminapp.distribution import recompute, services
+from adminapp.identity import services as identity
+from adminapp.identity.models import Principal
+from adminapp.outbox.models import OutboxRow
+from policyengine.bundles import messages
+from policyengine.bundles.addresses import control_queue
+from policyengine.bundles.anchors import TrustAnchors
+from policyengine.bundles.envelope import OpenedBundle, open_bundle
+from policyengine.bundles.model import AgentContent
+from policyengine.bundles.state import TrustedState
+from policyengine.errors import RejectedError
+from policyengine.primitives.hpke import SealingKey, generate_sealing_key
+from policyengine.primitives.rand import SYSTEM_RANDOM
+from policyengine.primitives.signatures import SigningKey, generate_signing_key
+from tasks import handlers
+from tasks.authority.operations import Operations
+from tasks.authority.server import AuthorityServer
+from tasks.authority.store import create_state
+
+__all__ = ["Audience", "Plane", "live_authority", "plane"]
+
+
+@pytest.fixture(scope="session")
+def live_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A real authority on a socket of its own."""
+    folder = tmp_path_factory.mktemp("authority")
+    path = folder / "authority.sock"
+    server = AuthorityServer(path, Operations(create_state(folder / "state", SYSTEM_RANDOM)))
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield path
+    authority_client.get_authority().close()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@dataclass
+class Audience:
+    """One agent or client."""
+
+    address: str
+    anchors: TrustAnchors
+    sealing: SealingKey = field(default_factory=generate_sealing_key)
+    signing: SigningKey = field(default_factory=generate_signing_key)
+    bundles: dict[str, OpenedBundle] = field(default_factory=dict)
+    leases: list[messages.Lease] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    deaf: bool = False
+
+    def __post_init__(self) -> None:
+        self.state = TrustedState(self.address, {}, {}, {}, {})
+
+    def forget(self) -> None:
+        """Lose everything but the keys."""
+        self.__post_init__()
+        self.bundles.clear()
+
+    def take(self, body: bytes) -> list[bytes]:
+        """Deal with one control message; returns what goes to the requests queue."""
+        control = messages.decode_control(body)
+        if control.kind == "lease":
+            self.leases.append(
+                messages.open_lease(
+                    control.payload,
+                    key=self.sealing,
+                    audience=self.address,
+                    lease_key=self.anchors.lease,
+                )
+            )
+            return []
+        if control.kind == "notice":
+            return [self._notice(control.payload)]
+        return [self._bundle(control.domain, control.payload)]
+
+    def _notice(self, payload: bytes) -> bytes:
+        notice = messages.open_notice(
+            payload, key=self.sealing, audience=self.address, notice_key=self.anchors.notice
+        )
+        self.state = self.state.noticed(notice)
+        return self.ack(notice.domain, "notice", notice.number, "", "applied")
+
+    def _bundle(self, domain: str, payload: bytes) -> bytes:
+        opened = open_bundle(
+            payload,
+            key=self.sealing,
+            audience=self.address,
+            domain=domain,
+            policy_key=self.anchors.policy,
+        )
+        number = opened.header.revision
+        try:
+            self.state.check(opened.header, opened.digest, int(timezone.now().timestamp()))
+        except RejectedError as error:
+            self.refusals.append(error.reason)
+            return self.ack(domain, "bundle", number, opened.digest, "rejected", error.reason)
+        through = getattr(opened.content, "notices_through", 0)
+        self.state = self.state.applied(opened.header, opened.digest, notices_through=through)
+        self.bundles[domain] = opened
+        return self.ack(domain, "bundle", number, opened.digest, "applied")
+
+    def held(self) -> dict[str, Any]:
+        """What a report says."""
+        return {
+            domain: {
+                "revision": held.revision,
+                "digest": held.digest,
+                "notice": self.state.notices.get(domain, 0),
+                "epochs": self._epochs(domain),
+            }
+            for domain, held in self.state.revisions.items()
+        }
+
+    def _epochs(self, domain: str) -> dict[int, str]:
+        content = self.bundles[domain].content
+        return {e.epoch: e.state for e in getattr(content, "epochs", ())}
+
+    def ack(
+        self, domain: str, what: str, number: int, digest: str, status: str, reason: str = ""
+    ) -> bytes:
+        """A signed acknowledgement."""
+        ack = messages.Acknowledgement(
+            audience=self.address,
+            domain=domain,
+            what=what,
+            number=number,
+            digest=digest,
+            status=status,
+            reason=reason,
+            at=int(timezone.now().timestamp()),
+            held=self.held(),
+        )
+        return messages.sign_ack(ack, self.signing).encode()
+
+    def lease_request(self) -> bytes:
+        """A signed lease request with a fresh nonce."""
+        request = messages.LeaseRequest(
+            audience=self.address,
+            nonce=secrets.token_hex(16),
+            held=self.held(),
+            at=int(timezone.now().timestamp()),
+        )
+        return messages.sign_lease_request(request, self.signing).encode()
+
+    def content(self, domain: str) -> Any:
+        """The content in force."""
+        return self.bundles[domain].content
+
+    def agent(self, domain: str) -> AgentContent:
+        """The content in force, of an agent."""
+        content = self.content(domain)
+        assert isinstance(content, AgentContent)
+        return content
+
+
+class Plane:
+    """A control plane whose worker and broker run when they are told to."""
+
+    def __init__(self) -> None:
+        self.anchors = authority_client.get_authority().anchors()
+        self.audiences: dict[str, Audience] = {}
+        self.queues: dict[str, list[bytes]] = defaultdict(list)
+        self.broken = False
+        self.sent: list[str] = []
+
+    # -- audiences -----------------------------------------------------------------------
+
+    def agent(self, name: str) -> Audience:
+        """Keys for an agent, to be registered."""
+        return self._audience(f"agent:{name}")
+
+    def client(self, principal: Principal) -> Audience:
+        """Make keys for a principal and register them."""
+        made = self._audience(f"client:{principal.handle}")
+        identity.register_credentials(
+            actor=None,
+            principal=principal,
+            sealing_key=made.sealing.public,
+            verify_key=made.signing.public,
+        )
+        return made
+
+    def _audience(self, address: str) -> Audience:
+        made = Audience(address, self.anchors)
+        self.audiences[address] = made
+        return made
+
+    # -- broker --------------------------------------------------------------------------
+
+    def send(self, queue: str, body: bytes, **_: Any) -> None:
+        """The transport's part."""
+        if self.broken:
+            raise ConnectionError("the broker is away")
+        self.queues[queue].append(body)
+        self.sent.append(queue)
+
+    # -- running -------------------------------------------------------------------------
+
+    def work(self) -> int:
+        """Do everything that is due in the outbox; returns how many rows."""
+        count = 0
+        while rows := self._due():
+            for key, topic in rows:
+                count += 1
+                if topic == "recompute":
+                    self._recompute(key)
+                else:
+                    handlers.work(key, sender=lambda: self)
+        return count
+
+    def _due(self) -> list[tuple[str, str]]:
+        due = OutboxRow.objects.filter(state="pending", available_at__lte=timezone.now())
+        return list(due.order_by("id").values_list("key", "topic"))
+
+    def _recompute(self, key: str) -> None:
+        row = OutboxRow.objects.get(key=key)
+        job = recompute.take(row.payload["job"])
+        if job is not None:
+            recompute.encode_here(recompute.workload(job))
+            recompute.finish(job)
+        OutboxRow.objects.filter(key=key).update(state="done")
+
+    def deliver(self) -> int:
+        """Hand over what stands in the queues, and answer what comes back."""
+        count = 0
+        for audience in self.audiences.values():
+            queue = control_queue(audience.address)
+            if audience.deaf:
+                continue
+            waiting, self.queues[queue] = self.queues[queue], []
+            for body in waiting:
+                count += 1
+                for request in audience.take(body):
+                    self.receive(request)
+        return count
+
+    def receive(self, request: bytes) -> None:
+        """What serve_agents does with one message."""
+        for queue, body in services.answer_request(request):
+            self.queues[queue].append(body)
+
+    def settle(self) -> None:
+        """Work and deliver until nothing moves any more."""
+        for _ in range(100):
+            if not self.work() + self.deliver():
+                return
+        raise AssertionError("the control plane does not come to rest")
+
+    def lease_all(self) -> None:
+        """Every audience that listens asks for a lease and gets its answer."""
+        for audience in self.audiences.values():
+            if not audience.deaf:
+                self.receive(audience.lease_request())
+        self.deliver()
+
+
+@pytest.fixture
+def plane(db: None, live_authority: Path, settings: Any) -> Plane:
+    """A control plane with a real authority and nobody in it."""
+    settings.AUTHORITY_SOCKET = live_authority
+    settings.DRAIN_SECONDS = 0
+    return Plane()

@@ -1,0 +1,124 @@
+"""What `Site` runs beside the test: `python -m tests.support.distribution_commands COMMAND ...`.
+
+Each command prints one JSON value. The test's own process has another database.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adminapp.config.settings")
+django.setup()
+
+from adminapp.core.authority import get_authority  # noqa: E402
+from adminapp.distribution import selectors, services  # noqa: E402
+from adminapp.distribution.models import EncodedItem, RecomputeJob, Revocation  # noqa: E402
+from adminapp.distribution.organisations import load_organisations  # noqa: E402
+from adminapp.identity import services as identity  # noqa: E402
+from adminapp.identity.models import Domain, Overlay, Principal  # noqa: E402
+from brokers.client import create_profile  # noqa: E402
+from policyengine.bundles.receipts import verify_receipt  # noqa: E402
+
+SAMPLES = Path(__file__).resolve().parents[2] / "adminapp" / "samples"
+
+
+def register(agents: str) -> list[str]:
+    """Overlays and agents: `{"alpha": {"overlay", "sealing_key", "verify_key"}}`."""
+    wanted = json.loads(agents)
+    for name in sorted({entry["overlay"] for entry in wanted.values()}):
+        identity.create_overlay(actor=None, name=name, title=f"Overlay {name}")
+    for name, entry in wanted.items():
+        identity.register_agent(
+            actor=None,
+            name=name,
+            overlay=Overlay.objects.get(name=entry["overlay"]),
+            sealing_key=entry["sealing_key"],
+            verify_key=entry["verify_key"],
+        )
+    return sorted(wanted)
+
+
+def load(name: str, folder: str, brokers_file: str, anchors: str) -> dict[str, str]:
+    """Load a sample and make a profile for each principal: name -> folder."""
+    load_organisations([SAMPLES / f"{name}.yaml"])
+    profiles: dict[str, str] = {}
+    for principal in Principal.objects.filter(domain__name=name):
+        profile = Path(folder) / principal.name
+        keys = create_profile(
+            profile,
+            handle=principal.handle,
+            domain=name,
+            brokers_file=Path(brokers_file),
+            anchors_file=Path(anchors),
+        )
+        identity.register_credentials(
+            actor=None,
+            principal=principal,
+            sealing_key=keys["sealing_key"],
+            verify_key=keys["verify_key"],
+        )
+        profiles[principal.name] = str(profile)
+    return profiles
+
+
+def progress(name: str) -> dict[str, Any]:
+    found = selectors.domain_progress(Domain.objects.get(name=name))
+    return {"revision": found.revision, "agents": found.agents, "applied": found.applied}
+
+
+def revoke(name: str) -> str:
+    principal = Principal.objects.get(name=name)
+    return services.revoke_principal(actor=None, principal=principal, reason="a test").uid
+
+
+def revocation(uid: str) -> dict[str, Any]:
+    """State and timeline of a revocation; its receipt is verified."""
+    found = selectors.revocation_timeline(uid)
+    body = None
+    if found.receipt is not None:
+        body = verify_receipt(found.receipt, get_authority().anchors().receipt)
+    return {
+        "state": found.revocation.state,
+        "kinds": [event.kind for event in found.events],
+        "receipt": body,
+    }
+
+
+def jobs() -> list[dict[str, Any]]:
+    return [
+        {
+            "state": job.state,
+            "error": job.error,
+            "rows": job.rows_total,
+            "stages": sorted(entry["stage"] for entry in job.stages),
+            "attempts": job.attempts,
+        }
+        for job in RecomputeJob.objects.order_by("id")
+    ]
+
+
+def epochs() -> dict[str, int]:
+    """How many encodings are kept, by epoch."""
+    numbers = EncodedItem.objects.values_list("epoch__number", flat=True)
+    return {str(number): list(numbers).count(number) for number in set(numbers)}
+
+
+def open_revocations() -> int:
+    return Revocation.objects.exclude(state="complete").count()
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    command.__name__.replace("_", "-"): command
+    for command in (register, load, progress, revoke, revocation, jobs, epochs, open_revocations)
+}
+
+
+if __name__ == "__main__":
+    print(json.dumps(COMMANDS[sys.argv[1]](*sys.argv[2:])))

@@ -1,0 +1,147 @@
+"""A whole site in processes of its own: authority, control plane, worker, agents; real brokers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.ports import free_port, wait_until
+from tests.support.processes import REPOSITORY, Running
+
+AGENTS = {"alpha": "a", "beta": "a", "gamma": "b"}
+_COMMANDS = "tests.support.distribution_commands"
+
+
+class Site:
+    """Starts and stops the parts; each is a `Running` under its name.
+
+    Args:
+        folder: for all state.
+        brokers_file: function: account -> brokers file.
+        environment: further settings.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        brokers_file: Callable[[str], Path],
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.anchors = folder / "anchors.json"
+        self._brokers_file = brokers_file
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY),
+            "PORTCULLIS_ENV": "test",
+            "PORTCULLIS_VAR": str(folder / "var"),
+            "PORTCULLIS_AUTHORITY_SOCKET": str(folder / "authority.sock"),
+            "PORTCULLIS_BROKERS_FILE": str(brokers_file("control")),
+            "PORTCULLIS_DRAIN_SECONDS": "3",
+            "PORTCULLIS_DRAIN_LIMIT_SECONDS": "20",
+            **(environment or {}),
+        }
+        self.parts: dict[str, Running] = {}
+
+    def start(self, sample: str) -> dict[str, str]:
+        """Start everything with one sample loaded; returns the profile folder of each principal."""
+        self.run(
+            "-m", "tasks.authority", "init", *self._authority(), "--anchors", str(self.anchors)
+        )
+        self.part("authority", "-m", "tasks.authority", "run", *self._authority(), "--socket",
+                  self.environment["PORTCULLIS_AUTHORITY_SOCKET"])  # fmt: skip
+        self.parts["authority"].wait_for_text("answering", seconds=20)
+        self.run("manage.py", "migrate", "--no-input")
+        keys = {name: self._agent_keys(name, overlay) for name, overlay in AGENTS.items()}
+        self.call("register", json.dumps(keys))
+        clients, brokers = str(self.folder / "clients"), str(self._brokers_file("clients"))
+        profiles = self.call("load", sample, clients, brokers, str(self.anchors))
+        self.control()
+        for name in AGENTS:
+            self.agent(name)
+        return profiles
+
+    def control(self) -> None:
+        """The control plane's processes."""
+        self.part("serve", "manage.py", "serve_agents")
+        self.part("relay", "manage.py", "relay_outbox")
+        self.worker()
+        schedule = str(self.folder / "beat")
+        self.celery("beat", "beat", "--schedule", schedule, "--pidfile=")
+
+    def worker(self) -> None:
+        """A Celery worker for all queues."""
+        self.celery("worker", "worker", "--concurrency", "2", "--without-gossip",
+                    "--without-mingle", "--hostname", "worker@test")  # fmt: skip
+
+    def celery(self, name: str, *arguments: str) -> None:
+        self.part(name, "-m", "celery", "-A", "tasks.celery", *arguments, "--loglevel", "INFO")
+
+    def agent(self, name: str) -> None:
+        """One agent, with the state that it has on disk."""
+        folder = self.folder / name
+        config = folder / "agent.toml"
+        if not config.exists():
+            config.write_text(
+                f'name = "{name}"\noverlay = "{AGENTS[name]}"\nstate = "state"\n'
+                f'brokers_file = "{self._brokers_file("agents")}"\n'
+                f'anchors_file = "{self.anchors}"\nhttp_port = {free_port()}\n'
+                "lease_interval = 1.0\n"
+            )
+        self.part(name, "-m", "brokers.agent", "run", "--config", str(config))
+
+    def part(self, name: str, *arguments: str) -> Running:
+        """Start a part."""
+        self.parts[name] = Running(
+            [sys.executable, *arguments],
+            log=self.folder / f"{name}.log",
+            environment=self.environment,
+        )
+        return self.parts[name]
+
+    def stop(self) -> None:
+        """Stop everything, the last one first."""
+        for process in reversed(self.parts.values()):
+            process.stop()
+
+    def run(self, *arguments: str) -> str:
+        """Run a command that ends by itself; give what it printed."""
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=REPOSITORY, env=self.environment,
+            capture_output=True, text=True, check=False, timeout=180,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{arguments}: {done.stderr}\n{done.stdout}"
+        return done.stdout
+
+    def call(self, command: str, *arguments: str) -> Any:
+        """Run one of `distribution_commands`."""
+        return json.loads(self.run("-m", _COMMANDS, command, *arguments).splitlines()[-1])
+
+    def wait_current(self, domain: str, seconds: float = 90.0) -> None:
+        """Wait until every agent acknowledged the domain's newest revision."""
+
+        def current() -> bool:
+            found = self.call("progress", domain)
+            return bool(found["applied"] == found["agents"] > 0)
+
+        wait_until(current, seconds=seconds, what=f"agents to hold {domain}")
+
+    def _authority(self) -> tuple[str, str]:
+        return "--state", str(self.folder / "authority")
+
+    def _agent_keys(self, name: str, overlay: str) -> dict[str, str]:
+        folder = self.folder / name
+        folder.mkdir()
+        text = self.run("-m", "brokers.agent", "init", "--name", name, "--overlay", overlay,
+                        "--state", str(folder / "state"))  # fmt: skip
+        keys = json.loads(text)
+        return {
+            "overlay": overlay,
+            "sealing_key": keys["sealing_key"],
+            "verify_key": keys["verify_key"],
+        }

@@ -18,7 +18,7 @@ run: setup ## start everything on this machine (Ctrl-C stops it)
 	@exec $(VENV)/python -m tasks.local run $(ARGS)
 
 test: setup-test ## run all tests, those on real ActiveMQ, PostgreSQL, Redis, Spark and a browser included
-	@exec $(VENV)/python -m pytest $(ARGS)
+	@exec $(VENV)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 demo: setup ## play the story without a person; report in var/demo/report.json
 	@exec $(VENV)/python -m tasks.local demo $(ARGS)

@@ -15,6 +15,25 @@ pytest_plugins = [
 ]
 
 
+STACK = {"test_demo.py", "test_run.py"}
+
+
+def _group(item: pytest.Item) -> str:
+    """What must not run side by side: whatever shares the stack, a broker, Spark or a browser."""
+    if item.path.name in STACK:
+        return "stack"
+    for part in ("browser", "activemq", "spark"):
+        if item.get_closest_marker(part):
+            return part
+    return item.path.stem
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`make test` runs two groups at a time: one waits for real parts while the other computes."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
 @pytest.fixture(autouse=True)
 def _clear_cache() -> Iterator[None]:
     """Throttles count in the cache; no test may slow down the next."""

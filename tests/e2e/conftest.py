@@ -174,7 +174,9 @@ def _run(environment: dict[str, str], *arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.fixture(scope="session")
+# Not for the whole run: while Playwright is up its event loop counts as running in this thread, and
+# no test elsewhere could start one of its own.
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)

@@ -21,7 +21,7 @@ from policyengine.anonset.wire import HEADER_BYTES, SALT, decode_bloom_policy
 from policyengine.primitives.rand import SYSTEM_RANDOM
 
 KEY = bytes(range(32))
-ATTRIBUTES = 5
+ATTRIBUTES = 15  # with their x_i 30 elements a conjunction, as the paper counts them
 CHUNK = 2_000
 
 

@@ -15,17 +15,15 @@ pytest_plugins = [
 ]
 
 
-STACK = {"test_demo.py", "test_run.py"}
+STACK = {"test_demo", "test_run"}
 
 
 def _group(item: pytest.Item) -> str:
-    """What must not run side by side: whatever shares the stack, a broker, Spark or a browser."""
-    if item.path.name in STACK:
+    """What shares something costly runs one after the other: a stack, a Spark session, a site."""
+    if item.path.stem in STACK:
         return "stack"
-    for part in ("browser", "activemq", "spark"):
-        if item.get_closest_marker(part):
-            return part
-    return item.path.stem
+    folder = item.path.parent.name
+    return folder if folder in {"e2e", "spark"} else item.path.stem
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -61,6 +61,7 @@ def tree(text: str) -> object:
             "level >= 3 && level > 3 && level < 5 && level <= 5",
             Leaf(Element("level/10", "0000000100")),
         ),
+        ('!zone.startsWith("")', Leaf(Element("zone?", "0"))),
         ("on || on", Leaf(Element("on==", "true"))),
     ],
 )

@@ -9,10 +9,10 @@ VENV := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo check bench password setup setup-test clean
+.PHONY: help run test demo check bench bench-engine password setup setup-test clean
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 run: setup ## start everything on this machine (Ctrl-C stops it)
 	@exec $(VENV)/python -m tasks.local run $(ARGS)
@@ -31,6 +31,9 @@ check: setup ## ruff, mypy, import contracts
 
 bench: setup-test ## run the benchmarks
 	@exec $(VENV)/python -m benchmarks $(ARGS)
+
+bench-engine: setup-test ## run the benchmarks of the policy engine
+	@exec $(VENV)/python -m benchmarks anonset sde kpabe cpabe ope split $(ARGS)
 
 password: setup ## give the operator account of `make run` a new random password
 	@exec $(VENV)/python -m tasks.local password

@@ -3,20 +3,22 @@
 python -m benchmarks                 everything, at full size
 python -m benchmarks --quick         everything, small
 python -m benchmarks anonset         one of them
+
+Each runs in a process of its own, so that its memory is its own. At the end stand the aims.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import pkgutil
 import platform
 import sys
+import time
 from collections.abc import Sequence
 
 import benchmarks
-
-PREFIX = "bench_"
+from benchmarks.aims import Aim, summary
+from benchmarks.alone import PREFIX, alone
 
 
 def names() -> list[str]:
@@ -34,10 +36,15 @@ def main(argv: Sequence[str]) -> int:
     if unknown := sorted(set(options.names) - set(names())):
         parser.error(f"no such benchmark: {', '.join(unknown)}")
     print(f"Python {platform.python_version()} on {platform.machine()}; ratios count, not times")
+    aims: list[Aim] = []
     for name in options.names or names():
-        print(f"\n== {name}")
-        module = importlib.import_module(f"benchmarks.{PREFIX}{name}")
-        module.main(["--quick"] if options.quick else [])
+        print(f"\n== {name}", flush=True)
+        start = time.monotonic()
+        found, peak = alone(name, ["--quick"] if options.quick else [])
+        aims += found
+        print(f"\n{time.monotonic() - start:.0f} s, at most {peak / 2**20:,.0f} MiB in its process")
+    if aims:
+        summary(aims)
     return 0
 
 

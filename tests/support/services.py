@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +55,16 @@ class PostgreSQL:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
         return self.url(database)
+
+    def ready(self) -> bool:
+        """Tell whether the server lets anybody in; its port answers a little earlier."""
+        import psycopg
+
+        try:
+            psycopg.connect(self.url("postgres")).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +108,9 @@ def postgresql() -> Iterator[PostgreSQL]:
             log=folder / "server.log", folder=folder,
         )  # fmt: skip
         try:
-            _wait_for(process, port, "PostgreSQL")
-            yield PostgreSQL(port, user, password)
+            server = PostgreSQL(port, user, password)
+            _wait_for(process, server.ready, "PostgreSQL")
+            yield server
         finally:
             # Without waiting for clients that have forgotten to leave.
             process.stop(gently=signal.SIGINT)
@@ -121,7 +132,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
     )  # fmt: skip
     process = Running([program, str(settings)], log=folder / "server.log", folder=folder)
     try:
-        _wait_for(process, port, "Redis")
+        _wait_for(process, lambda: answers(port), "Redis")
         yield Redis(port, password)
     finally:
         process.stop()
@@ -148,9 +159,7 @@ def _ordinary_user(*owned: Path) -> list[str]:
     return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
 
 
-def _wait_for(process: Running, port: int, name: str) -> None:
-    wait_until(
-        lambda: answers(port) or process.process.poll() is not None, seconds=30, what=name
-    )  # fmt: skip
+def _wait_for(process: Running, ready: Callable[[], bool], name: str) -> None:
+    wait_until(lambda: process.process.poll() is not None or ready(), seconds=30, what=name)
     if process.process.poll() is not None:
         raise AssertionError(f"{name} did not start:\n{process.text()}")

@@ -1,0 +1,1 @@
+"""Key-policy encryption: group, sharing, keys, negation, delegation, bytes."""

@@ -124,6 +124,7 @@ class EventTypes:
                 )
             self._specs[spec.name] = spec
         self._ancestors = {name: self._line(name) for name in self._specs}
+        self._above = {name: frozenset(line) for name, line in self._ancestors.items()}
         self._attributes: dict[str, dict[str, AttributeSpec]] = {}
         for name in sorted(self._specs, key=lambda name: len(self._ancestors[name])):
             self._attributes[name] = self._resolve(self._specs[name])
@@ -193,7 +194,7 @@ class EventTypes:
         """
         self._check(name)
         self._check(ancestor)
-        return name == ancestor or ancestor in self._ancestors[name]
+        return name == ancestor or ancestor in self._above[name]
 
     def subtree(self, name: str) -> tuple[str, ...]:
         """Return a type and all below it, sorted.
@@ -202,7 +203,7 @@ class EventTypes:
             InputError: `unknown`, with the nearest name.
         """
         self._check(name)
-        return tuple(other for other in self.names if self.is_a(other, name))
+        return tuple(other for other in self.names if other == name or name in self._above[other])
 
     def validate(self, name: str, values: Mapping[str, object]) -> dict[str, Value]:
         """Check the values of an event; attributes may be absent.

@@ -6,7 +6,13 @@ file, a clock or a socket; randomness that a caller may want to pin is an argume
 
 from policyengine.primitives.canonical import b64, dumps, loads, pack, unb64, unpack
 from policyengine.primitives.hashing import digest
-from policyengine.primitives.hpke import SealingKey, generate_sealing_key, open_sealed, seal_to
+from policyengine.primitives.hpke import (
+    SealingKey,
+    generate_hybrid_key,
+    generate_sealing_key,
+    open_sealed,
+    seal_to,
+)
 from policyengine.primitives.kdf import derive
 from policyengine.primitives.prf import prf
 from policyengine.primitives.rand import SYSTEM_RANDOM, RandomSource, SeededRandom, SystemRandom
@@ -23,6 +29,7 @@ __all__ = [
     "derive",
     "digest",
     "dumps",
+    "generate_hybrid_key",
     "generate_sealing_key",
     "generate_signing_key",
     "loads",

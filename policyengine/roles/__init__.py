@@ -1,5 +1,61 @@
-"""Roles and the rules that activate them."""
+"""Roles as OASIS has them: rules with parameters, appointments, constraints, sessions.
+
+Build upon Bacon et al. (paper 002), section 3.2.
+"""
 
 from policyengine.roles.activation import RoleRule, active_roles, constraint_met
+from policyengine.roles.appointments import MAX_HELD, Appointment
+from policyengine.roles.constraints import Constraint, read_constraint
+from policyengine.roles.findings import Finding, findings
+from policyengine.roles.outcomes import Activation, Denial, Fallen, Missing, Outcome
+from policyengine.roles.policy import MAX_RULES, MAX_TOTAL, RolePolicy
+from policyengine.roles.reading import read_rule
+from policyengine.roles.rules import MAX_CONDITIONS, Bound, Credential, Rule
+from policyengine.roles.search import SEARCH_LIMIT
+from policyengine.roles.session import MAX_ACTIVE, Session
+from policyengine.roles.steps import MAX_STEPS, WORK_LIMIT, run_session
+from policyengine.roles.terms import (
+    MAX_ATOM,
+    MAX_PARAMETERS,
+    Atom,
+    Variable,
+    ground_atom,
+    read_atom,
+)
 
-__all__ = ["RoleRule", "active_roles", "constraint_met"]
+__all__ = [
+    "MAX_ACTIVE",
+    "MAX_ATOM",
+    "MAX_CONDITIONS",
+    "MAX_HELD",
+    "MAX_PARAMETERS",
+    "MAX_RULES",
+    "MAX_STEPS",
+    "MAX_TOTAL",
+    "SEARCH_LIMIT",
+    "WORK_LIMIT",
+    "Activation",
+    "Appointment",
+    "Atom",
+    "Bound",
+    "Constraint",
+    "Credential",
+    "Denial",
+    "Fallen",
+    "Finding",
+    "Missing",
+    "Outcome",
+    "RolePolicy",
+    "RoleRule",
+    "Rule",
+    "Session",
+    "Variable",
+    "active_roles",
+    "constraint_met",
+    "findings",
+    "ground_atom",
+    "read_atom",
+    "read_constraint",
+    "read_rule",
+    "run_session",
+]

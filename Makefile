@@ -33,7 +33,7 @@ bench: setup-test ## run the benchmarks
 	@exec $(VENV)/python -m benchmarks $(ARGS)
 
 bench-engine: setup-test ## run the benchmarks of the policy engine
-	@exec $(VENV)/python -m benchmarks anonset sde kpabe cpabe ope split $(ARGS)
+	@exec $(VENV)/python -m benchmarks anonset sde publishing kpabe cpabe ope split $(ARGS)
 
 password: setup ## give the operator account of `make run` a new random password
 	@exec $(VENV)/python -m tasks.local password

@@ -19,7 +19,8 @@ from policyengine.errors import InputError
 MAX_TEXT: Final = 131_072
 """Longest expression, in characters."""
 
-_BRACKETS: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|[()]|!+')
+# Text may lack its end here: trying each quote in vain would take time that grows as the square.
+_BRACKETS: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|\'(?:[^\'\\\n]|\\.)*+\'?|[()]|!+')
 _FUNCTIONS: Final = ("has", "atLeast", "startsWith", "endsWith")
 _WORDS: Final = {"and": "&&", "or": "||", "not": "!", "&": "&&", "|": "||", "=": "==", "<>": "!="}
 _EXPECTED: Final = {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from policyengine.errors import InputError
 
 _SHOWN = 40
 _LISTED = 8
+_COMPARED = 1000
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -22,6 +23,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     by_lower = {other.lower(): other for other in names}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
+    if len(names) > _COMPARED:
+        return None  # a comparison with each would take seconds
     found = difflib.get_close_matches(name[:200], names, n=1, cutoff=0.6)
     return found[0] if found else None
 
@@ -35,10 +38,13 @@ def shown(text: object) -> str:
 def listed(names: Iterable[str]) -> str:
     """Write a list of names that could have been used, shortened."""
     every = sorted(set(names))
-    if not every:
-        return "none is declared"
-    more = f" and {len(every) - _LISTED} more" if len(every) > _LISTED else ""
-    return "expected one of " + ", ".join(shown(name) for name in every[:_LISTED]) + more
+    return f"expected {one_of(every)}" if every else "none is declared"
+
+
+def one_of(names: Sequence[str]) -> str:
+    """Write `one of` and the names in their order, shortened; at least one."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return "one of " + ", ".join(shown(name) for name in names[:_LISTED]) + more
 
 
 def unknown(

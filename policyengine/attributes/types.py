@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias, cast
 
-from policyengine.attributes.problems import listed, nearest, shown, unknown
+from policyengine.attributes.problems import listed, nearest, one_of, shown, unknown
 from policyengine.errors import InputError
 
 Value: TypeAlias = str | int | float | bool
@@ -162,7 +162,7 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
 def describe(declared: AttributeType) -> str:
     """Say in plain words what values a type has."""
     if declared.kind == "enum":
-        return "one of " + ", ".join(shown(value) for value in declared.values)
+        return one_of(declared.values)
     return _DESCRIPTIONS[declared.kind]
 
 

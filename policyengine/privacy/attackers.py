@@ -119,14 +119,14 @@ def violations(
     Args:
         plan: the plan.
         risky: sets of attributes that nobody may see together.
-        colluding: how many overlays may put together what they see, at least 1.
+        colluding: how many overlays may put together what they see; 0 asks for nothing.
 
     Returns:
         What it does not protect, in the order of `risky`; nothing for a good plan.
 
     Raises:
         InputError: `unknown` for an attribute that the plan does not place; `invalid` for
-            an empty set or `colluding` below 1.
+            an empty set or `colluding` below 0.
     """
     sets = check_risky(risky, plan.attributes, colluding)
     found: list[Violation] = []

@@ -108,7 +108,7 @@ def plan_split(
     Args:
         attributes: names, once each.
         risky: sets of attributes that nobody may see together.
-        colluding: how many overlays may put together what they see, at least 1.
+        colluding: how many overlays may put together what they see; 0 asks for nothing.
         max_overlays: how many overlays there are, at least 1.
         encrypt_cost: cost of encrypting an attribute (matching and publishing), 0 or more;
             1 where left out.

@@ -85,7 +85,7 @@ def split_task(
         attributes: names, once each.
         risky: sets of attributes that nobody may see together; doubles and supersets of
             others say nothing new.
-        colluding: how many overlays may put together what they see, at least 1.
+        colluding: how many overlays may put together what they see; 0 asks for nothing.
         max_overlays: how many overlays there are, at least 1.
         encrypt_cost: cost of encrypting an attribute, 0 or more; 1 where left out.
         filters: what subscribers ask for.
@@ -126,10 +126,10 @@ def check_risky(
 
     Raises:
         InputError: `unknown`, with the nearest, for a name that is no attribute; `invalid`
-            for an empty set or `colluding` below 1; `too-large` for too many sets.
+            for an empty set or `colluding` below 0; `too-large` for too many sets.
     """
-    if colluding < 1:
-        raise InputError("invalid", "at least one overlay attacks", where="colluding")
+    if colluding < 0:
+        raise InputError("invalid", "no fewer than 0 overlays collude", where="colluding")
     sets: list[frozenset[str]] = []
     for one in risky:
         if len(sets) == MAX_RISKY:

@@ -314,7 +314,8 @@ def test_violations_name_the_overlays() -> None:
     assert [one.overlays for one in violations(plan, risky, 2)] == [(0,), (0, 1)]
     assert "overlays 0 and 1" in str(violations(plan, risky, 2)[1])
     assert len(violations(plan, risky, 10**30)) == 3
-    for bad, c, kind in [([["e"]], 1, "unknown"), ([[]], 1, "invalid"), ([], 0, "invalid")]:
+    assert violations(plan, risky, 0) == ()
+    for bad, c, kind in [([["e"]], 1, "unknown"), ([[]], 1, "invalid"), ([], -1, "invalid")]:
         with pytest.raises(InputError) as caught:
             violations(plan, bad, c)
         assert caught.value.kind == kind

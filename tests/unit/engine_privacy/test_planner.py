@@ -155,7 +155,7 @@ def test_what_is_too_large_for_the_solver_is_planned_greedily(
         ({"risky": [[]]}, "invalid", "risky", None),
         ({"attributes": ["a", "a"]}, "invalid", "attributes", None),
         ({"attributes": [""]}, "invalid", "attributes", None),
-        ({"colluding": 0}, "invalid", "colluding", None),
+        ({"colluding": -1}, "invalid", "colluding", None),
         ({"max_overlays": 0}, "invalid", "max_overlays", None),
         ({"encrypt_cost": {"age": -1}}, "invalid", "encrypt_cost", None),
         ({"encrypt_cost": {"age": float("nan")}}, "invalid", "encrypt_cost", None),
@@ -223,3 +223,10 @@ def test_the_solver_is_loaded_by_the_first_plan_that_needs_it() -> None:
         "assert 'ortools' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_collusion_nothing_is_spread_or_encrypted() -> None:
+    planned = plan("abc", ["ab", "abc", "c"], 0, 3)
+    assert planned.optimal
+    assert planned.plan.overlays == (frozenset("abc"),)
+    assert planned.plan.encrypted == frozenset()

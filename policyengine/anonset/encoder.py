@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -205,6 +206,7 @@ class _Bank:
         self._elements: dict[str, tuple[bytes, ...]] = {}
         self._tokens: dict[bytes, int] = {}
         self._index: dict[bytes, int] = {}
+        self._lock = Lock()
         # Rows in use come first; there is room behind them, so that adding one copies little.
         self._rows: Rows = np.zeros((0, padded_bytes(parameters)), dtype=np.uint8)
 
@@ -219,13 +221,14 @@ class _Bank:
         return sorted(found)
 
     def rows(self, elements: Sequence[bytes]) -> Rows:
-        """Return the filter of each element."""
-        if len(self._index) > _BANK_ROWS:
-            self._index = {}
-        new = [element for element in dict.fromkeys(elements) if element not in self._index]
-        if new:
-            self._add(new)
-        return self._rows[[self._index[element] for element in elements]]
+        """Return the filter of each element; safe from several threads."""
+        with self._lock:
+            if len(self._index) > _BANK_ROWS:
+                self._index = {}
+            new = [element for element in dict.fromkeys(elements) if element not in self._index]
+            if new:
+                self._add(new)
+            return self._rows[[self._index[element] for element in elements]]
 
     def tokens(self, elements: Iterable[bytes]) -> tuple[int, ...]:
         """Return the 64-bit token of each element."""

@@ -25,6 +25,6 @@ def test_examples_run(page: str) -> None:
 def test_the_engine_loads_its_packages_when_they_are_named() -> None:
     assert "attributes" in dir(policyengine)
     for name in policyengine.__all__:
-        assert getattr(policyengine, name) is importlib.import_module(f"policyengine.{name}")
+        assert policyengine.__getattr__(name) is importlib.import_module(f"policyengine.{name}")
     with pytest.raises(AttributeError, match="no attribute"):
         _ = policyengine.nothing

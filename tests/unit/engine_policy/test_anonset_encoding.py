@@ -6,6 +6,7 @@ import pytest
 
 from policyengine.anonset import (
     Encoder,
+    Encoding,
     Match,
     Parameters,
     SubjectMatrix,
@@ -130,10 +131,11 @@ def test_padding_that_collides_is_drawn_again() -> None:
     assert other in encoded
 
 
-def test_memory_of_elements_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("encoding", ["bloom", "tokens"])
+def test_memory_of_elements_is_bounded(monkeypatch: pytest.MonkeyPatch, encoding: Encoding) -> None:
     monkeypatch.setattr(encoder_module, "_BANK_ROWS", 5)
     monkeypatch.setattr(encoder_module, "_CHUNK_BYTES", 40_000)
-    parameters = size_for(6)
+    parameters = size_for(6, encoding=encoding)
     token_lists = [ATTRIBUTES[at % 50 : at % 50 + 3] for at in range(120)]
     bounded = encode_many("subject", token_lists, KEY, parameters, random=SeededRandom(b"m"))
     monkeypatch.undo()

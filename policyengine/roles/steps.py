@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 from policyengine.attributes import unknown
 from policyengine.errors import InputError
@@ -11,6 +11,7 @@ from policyengine.roles.outcomes import Outcome, sentences
 from policyengine.roles.policy import RolePolicy
 from policyengine.roles.reading import Members, placed
 from policyengine.roles.session import Session
+from policyengine.roles.terms import ground_atom
 
 MAX_STEPS: Final = 10_000
 """How many steps a run may have."""
@@ -33,7 +34,8 @@ def run_session(policy: object, steps: object) -> list[dict[str, object]]:
 
     Returns:
         For each step `{"ok": true, "active": ["employee(7)"], "reason": "..."}`: whether
-        it did what was asked, the roles that are active after it, sorted, and why.
+        it did what was asked, the roles that are active after it (spelled as in the step
+        that activated them), sorted, and why.
 
     Raises:
         InputError: what is wrong with the policy or a step, `where` naming the field;
@@ -45,10 +47,12 @@ def run_session(policy: object, steps: object) -> list[dict[str, object]]:
     if len(steps) > MAX_STEPS:
         raise InputError("too-large", f"there are over {MAX_STEPS} steps", where="steps")
     results: list[dict[str, object]] = []
+    spelled: dict[str, str] = {}
     listed = 0
     for number, step in enumerate(steps):
         result = _step(session, step, f"steps[{number}]")
-        active = list(session.active)
+        spelled.update(_spelling(step))
+        active = sorted(spelled.get(role, role) for role in session.active)
         listed += len(active)
         if session.work + listed > WORK_LIMIT:
             raise InputError(
@@ -56,6 +60,14 @@ def run_session(policy: object, steps: object) -> list[dict[str, object]]:
             )
         results.append({"ok": result.ok, "active": active, "reason": result.reason})
     return results
+
+
+def _spelling(step: object) -> dict[str, str]:
+    """How a step that was played writes the role that it activates, by the one written form."""
+    played = cast("Mapping[str, str]", step)
+    if played["do"] != "activate":
+        return {}
+    return {ground_atom(played["role"]).text: played["role"].strip()}
 
 
 def _step(session: Session, step: object, place: str) -> Outcome:

@@ -169,3 +169,19 @@ def test_a_run_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         run_session(POLICY, steps)
     assert caught.value.kind == "too-large"
     assert caught.value.where is not None
+
+
+def test_active_roles_are_spelled_as_their_steps_spell_them() -> None:
+    results: Any = run_session(
+        {"rules": [{"role": "pair(x, y)"}]},
+        [
+            {"do": "activate", "role": "pair(1,2)"},
+            {"do": "activate", "role": " pair( 3, 4 ) "},
+            {"do": "deactivate", "role": "pair(1, 2)"},
+        ],
+    )
+    assert [result["active"] for result in results] == [
+        ["pair(1,2)"],
+        ["pair( 3, 4 )", "pair(1,2)"],
+        ["pair( 3, 4 )"],
+    ]

@@ -28,7 +28,7 @@ from policyengine.errors import InputError
 
 LIMIT: Final = 1024
 """Most conjunctions of a normal form, unless the caller says otherwise."""
-_WORK: Final = 10_000_000  # pairs compared before an expression counts as too large
+_WORK: Final = 4_000_000  # pairs compared before an expression counts as too large
 _BLOWUP: Final = 4  # conjunctions before absorption, as a multiple of the limit
 
 _Term: TypeAlias = tuple[int, int]  # literals, literals that contradict them

@@ -121,7 +121,7 @@ def _healthy(server: Running, port: int) -> bool:
         return response.status == 200
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("site")
     # A Unix socket's path has room for about 100 characters.

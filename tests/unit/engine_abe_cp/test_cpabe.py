@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,7 @@ from policyengine.attributes import (
 )
 from policyengine.errors import DecodeError, DecryptionError, InputError
 from policyengine.primitives import SeededRandom, prf
+from tests.support.forks import forked
 
 SCHEMA = {
     "zone": AttributeType("string"),
@@ -206,14 +206,8 @@ def _round(number: int) -> bool:
 def test_threads_and_forked_children() -> None:
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(_round, range(32)))
-    with multiprocessing.get_context("fork").Pool(3) as pool_of_children:
-        assert all(pool_of_children.map(_round, range(6)))
-        secrets = pool_of_children.map(_secret, range(6), chunksize=1)
-    assert len(set(secrets)) == 6
-
-
-def _secret(_: int) -> bytes:
-    return cpabe.encapsulate(PUBLIC, A)[0]
+    assert all(forked(lambda: [_round(number) for number in range(3)]))
+    assert len({forked(lambda: cpabe.encapsulate(PUBLIC, A)[0]) for _ in range(4)}) == 4
 
 
 FORMATS: list[Any] = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +14,7 @@ from policyengine.primitives import (
     seal_to,
 )
 from policyengine.primitives.aead import open_, seal
+from tests.support.forks import forked
 
 SCHEMA = schema_from_json(
     {"zone": {"type": "string"}, "level": {"type": "int", "min": 0, "max": 99}}
@@ -66,21 +66,6 @@ def test_sealing_works_from_many_threads() -> None:
         return open_sealed(key, open_(secret, wrapped, aad=text), info=b"threads")
 
     assert together(work, 200) == [str(number).encode() for number in range(200)]
-
-
-def forked(work: Callable[[], bytes]) -> bytes:
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(writer, work())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        data = pipe.read()
-    os.waitpid(child, 0)
-    return data
 
 
 def test_forked_processes_draw_other_secrets() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from policyengine.privacy import (
     planner,
     violations,
 )
+from tests.support.forks import forked
 
 # Seven points in seven lines: no two colours leave every line with both (Fano plane).
 FANO = ["abc", "ade", "afg", "bdf", "beg", "cdg", "cef"]
@@ -195,25 +195,16 @@ def test_one_question_has_one_answer() -> None:
     )
 
 
-def _child(answers: Any) -> None:
-    made = plan_split(list("abcdefg"), FANO, colluding=1, max_overlays=2)
-    answers.put((made.optimal, made.plan.encode()))
-
-
 def test_the_solver_stands_forks_and_threads() -> None:
     expected = plan("abcdefg", FANO, 1, 2)  # the parent has run it before it forks
     with ThreadPoolExecutor(2) as pool:
         made = list(pool.map(lambda _: plan("abcdefg", FANO, 1, 2), range(4)))
     assert made == [expected] * 4
-    context = multiprocessing.get_context("fork")
-    answers = context.Queue()
-    children = [context.Process(target=_child, args=(answers,)) for _ in range(2)]
-    for child in children:
-        child.start()
-    assert [answers.get(timeout=20) for _ in children] == [(True, expected.plan.encode())] * 2
-    for child in children:
-        child.join(20)
-        assert child.exitcode == 0
+
+    def solve() -> bytes:
+        return plan("abcdefg", FANO, 1, 2).plan.encode()
+
+    assert [forked(solve) for _ in range(2)] == [expected.plan.encode()] * 2
 
 
 def test_the_solver_is_loaded_by_the_first_plan_that_needs_it() -> None:

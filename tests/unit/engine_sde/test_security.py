@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 
 import pytest
 
@@ -21,6 +20,7 @@ from policyengine.sde import (
     matches,
 )
 from policyengine.sde.group import draw_scalar
+from tests.support.forks import forked
 from tests.unit.engine_sde.samples import GROUPS, SCHEMA, World
 
 
@@ -178,16 +178,5 @@ def test_deleting_a_share_ends_what_its_user_can_do() -> None:
 def test_forked_children_draw_different_scalars() -> None:
     group = World().group
     draw_scalar(group, SYSTEM_RANDOM)
-    drawn = []
-    for _ in range(2):
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.write(writing, draw_scalar(group, SYSTEM_RANDOM).to_bytes(32, "big"))
-            os._exit(0)
-        os.close(writing)
-        drawn.append(os.read(reading, 32))
-        os.close(reading)
-        os.waitpid(child, 0)
-    assert all(len(data) == 32 for data in drawn)
-    assert drawn[0] != drawn[1]
+    drawn = {forked(lambda: draw_scalar(group, SYSTEM_RANDOM)) for _ in range(4)}
+    assert len(drawn) == 4

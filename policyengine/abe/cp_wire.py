@@ -21,7 +21,6 @@ rows of a policy are never looked at, and the check over all bytes covers them.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from itertools import pairwise
@@ -54,10 +53,11 @@ from policyengine.abe.group import (
     encode_g2,
     encode_scalar,
 )
-from policyengine.abe.kp_tree import Reader
-from policyengine.abe.shares import MAX_DEPTH, plan
-from policyengine.attributes.universe import MAX_LEAVES, Element, Gate, Leaf, Node, leaves
+from policyengine.abe.kp_tree import read_nodes, tree_bytes
+from policyengine.abe.shares import plan
+from policyengine.attributes.universe import Element, Leaf, leaves
 from policyengine.errors import DecodeError, InputError
+from policyengine.primitives.reader import ByteReader
 
 VERSION: Final = 1
 ROW_BYTES: Final = WIDTH * G1_BYTES
@@ -66,7 +66,6 @@ MAX_SHEETS: Final = 4096
 """Most sheets of a ciphertext."""
 _MASTER, _PUBLIC, _USER, _CIPHERTEXT = 1, 2, 3, 4
 _LEAF, _GATE = 0, 1
-_NUMBERS: Final = struct.Struct(">BII")
 _SUM: Final = 16
 _CHECK: Final = 32
 _Thing = TypeVar("_Thing")
@@ -170,7 +169,7 @@ def checked_cp_bytes(ciphertext: CpCiphertext) -> bytes:
     """Return what the check is made over: all bytes but the check."""
     found = [_begin(_CIPHERTEXT), ciphertext.salt, len(ciphertext.sheets).to_bytes(2, "big")]
     for sheet in ciphertext.sheets:
-        tree = _written(sheet.tree)
+        tree = tree_bytes(sheet.tree, _leaf_bytes, gate=_GATE)
         found += [len(tree).to_bytes(4, "big"), tree, sheet.head, *sheet.rows, sheet.wrapped]
     return b"".join(found)
 
@@ -181,7 +180,7 @@ def decode_cp_ciphertext(data: bytes) -> CpCiphertext:
     Raises:
         DecodeError: not the canonical bytes of one.
     """
-    reader = Reader(data)
+    reader = ByteReader(data)
     _check_begin(reader, _CIPHERTEXT)
     salt, count = reader.take(SALT_BYTES), reader.number(2)
     if not 1 <= count <= MAX_SHEETS:
@@ -198,7 +197,7 @@ def points_of_row(row: bytes) -> tuple[G1, ...]:
     Raises:
         DecodeError: not points of G1, or the identity.
     """
-    return _several(Reader(row), WIDTH, G1_BYTES, decode_g1)
+    return _several(ByteReader(row), WIDTH, G1_BYTES, decode_g1)
 
 
 def points_of_head(head: bytes) -> tuple[G2, ...]:
@@ -207,12 +206,12 @@ def points_of_head(head: bytes) -> tuple[G2, ...]:
     Raises:
         DecodeError: not points of G2, or the identity.
     """
-    return _several(Reader(head), WIDTH, G2_BYTES, decode_g2)
+    return _several(ByteReader(head), WIDTH, G2_BYTES, decode_g2)
 
 
-def _sheet(reader: Reader) -> Sheet:
-    inner = Reader(reader.take(reader.number(4)))
-    tree = _read(inner, MAX_DEPTH, [MAX_LEAVES])
+def _sheet(reader: ByteReader) -> Sheet:
+    inner = ByteReader(reader.take(reader.number(4)))
+    tree = read_nodes(inner, _read_leaf, gate=_GATE)
     inner.end()
     try:
         plan(tree)
@@ -223,33 +222,12 @@ def _sheet(reader: Reader) -> Sheet:
     return Sheet(tree, head, rows, reader.take(SECRET_BYTES))
 
 
-def _written(tree: Node) -> bytes:
-    found: list[bytes] = []
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Gate):
-            found.append(_NUMBERS.pack(_GATE, node.count, len(node.terms)))
-            stack.extend(reversed(node.terms))
-        else:
-            found.append(bytes((_LEAF,)) + bytes.fromhex(node.element.value))
-    return b"".join(found)
+def _leaf_bytes(leaf: Leaf) -> bytes:
+    return bytes((_LEAF,)) + bytes.fromhex(leaf.element.value)
 
 
-def _read(reader: Reader, depth: int, left: list[int]) -> Node:
-    kind = reader.number(1)
-    if kind == _GATE:
-        count, terms = reader.number(4), reader.number(4)
-        if depth == 0 or terms > left[0]:
-            raise DecodeError("the policy is too large")
-        found = []
-        for _ in range(terms):
-            found.append(_read(reader, depth - 1, left))  # noqa: PERF401 (spares a frame a level)
-        return Gate(count, tuple(found))
-    left[0] -= 1
-    if kind != _LEAF or left[0] < 0:
-        raise DecodeError("the policy has a node of no known kind, or too many")
-    return tagged_leaf(reader.take(TAG_BYTES))
+def _read_leaf(kind: int, reader: ByteReader) -> Leaf | None:
+    return tagged_leaf(reader.take(TAG_BYTES)) if kind == _LEAF else None
 
 
 def tagged_leaf(tag: bytes) -> Leaf:
@@ -261,16 +239,16 @@ def _begin(kind: int) -> bytes:
     return bytes((VERSION, kind))
 
 
-def _check_begin(reader: Reader, kind: int) -> None:
+def _check_begin(reader: ByteReader, kind: int) -> None:
     if reader.take(2) != _begin(kind):
         raise DecodeError("another version or kind")
 
 
-def _opened(data: bytes, kind: int) -> Reader:
+def _opened(data: bytes, kind: int) -> ByteReader:
     body, given = data[:-_SUM], data[-_SUM:]
     if blake2b(body, digest_size=_SUM).digest() != given:
         raise DecodeError("the key is damaged")
-    reader = Reader(body)
+    reader = ByteReader(body)
     _check_begin(reader, kind)
     return reader
 
@@ -279,7 +257,7 @@ def _summed(body: bytes) -> bytes:
     return body + blake2b(body, digest_size=_SUM).digest()
 
 
-def _uses(reader: Reader) -> int:
+def _uses(reader: ByteReader) -> int:
     uses = reader.number(2)
     if not 1 <= uses <= MAX_USES:
         raise DecodeError("the number of uses is out of range")
@@ -287,7 +265,7 @@ def _uses(reader: Reader) -> int:
 
 
 def _several(
-    reader: Reader, count: int, size: int, decode: Callable[[bytes], _Thing]
+    reader: ByteReader, count: int, size: int, decode: Callable[[bytes], _Thing]
 ) -> tuple[_Thing, ...]:
     return tuple([decode(reader.take(size)) for _ in range(count)])
 

@@ -50,10 +50,11 @@ from policyengine.abe.kp_model import (
     PublicKey,
 )
 from policyengine.abe.kp_polynomial import Polynomial
-from policyengine.abe.kp_tree import Reader, encode_tree, read_tree
+from policyengine.abe.kp_tree import encode_tree, read_tree
 from policyengine.abe.shares import Sharing, plan
 from policyengine.attributes.universe import Leaf, leaves
 from policyengine.errors import DecodeError, InputError
+from policyengine.primitives.reader import ByteReader
 
 VERSION: Final = 1
 MAX_COMPONENTS: Final = 65_536
@@ -215,7 +216,7 @@ def _leaf_bytes(leaf: LeafKey) -> bytes:
     return leaf.label + encode_scalar(leaf.value) + points
 
 
-def _read_leaf(mode: KpMode, leaf: Leaf, reader: Reader) -> LeafKey:
+def _read_leaf(mode: KpMode, leaf: Leaf, reader: ByteReader) -> LeafKey:
     label = reader.take(SECRET_BYTES)
     if not leaf.negated:
         return PlainLeaf(label, decode_g1(reader.take(G1_BYTES)), decode_g2(reader.take(G2_BYTES)))
@@ -230,7 +231,7 @@ def _read_leaf(mode: KpMode, leaf: Leaf, reader: Reader) -> LeafKey:
     )
 
 
-def _sizes(mode: KpMode, reader: Reader) -> tuple[int, int]:
+def _sizes(mode: KpMode, reader: ByteReader) -> tuple[int, int]:
     degree, count = reader.number(2), reader.number(4)
     sane = count <= MAX_COMPONENTS and degree <= MAX_COMPONENTS
     if not sane or (degree > 0, count > 0) != (mode == "polynomial",) * 2:
@@ -242,11 +243,11 @@ def _header(kind: int, mode: KpMode) -> bytes:
     return bytes((VERSION, kind, _MODES[mode]))
 
 
-def _opened(kind: int, data: bytes) -> tuple[KpMode, Reader]:
+def _opened(kind: int, data: bytes) -> tuple[KpMode, ByteReader]:
     mode = _MODE_OF.get(data[2]) if len(data) > 2 else None
     if mode is None or data[:2] != bytes((VERSION, kind)):
         raise DecodeError("not of this kind and version")
-    return mode, Reader(data, 3)
+    return mode, ByteReader(data, 3)
 
 
 def _summed(data: bytes) -> bytes:

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Final, Literal, TypeAlias
 
 from policyengine.errors import DecodeError, InputError
+from policyengine.primitives.reader import ByteReader
 from policyengine.sde.group import Group, GroupName
 from policyengine.sde.groups import group_of, name_of, number_of
 
@@ -55,7 +56,7 @@ class System:
         return group_of(self.group)
 
 
-class Reader:
+class Reader(ByteReader):
     """Takes one field after the other.
 
     Args:
@@ -73,24 +74,7 @@ class Reader:
         if _check(body) != check:
             raise DecodeError("the bytes are damaged")
         self.system = System(name_of(body[2]), body[3:_HEADER])
-        self._body = body
-        self._at = _HEADER
-
-    @property
-    def left(self) -> int:
-        """How many bytes have not been taken."""
-        return len(self._body) - self._at
-
-    def take(self, size: int) -> bytes:
-        """Return the next bytes."""
-        if size > self.left:
-            raise DecodeError("the bytes end too early")
-        start, self._at = self._at, self._at + size
-        return self._body[start : self._at]
-
-    def number(self, size: int) -> int:
-        """Return the next bytes as a whole number."""
-        return int.from_bytes(self.take(size), "big")
+        super().__init__(body, _HEADER)
 
     def scalar(self) -> int:
         """Return a scalar from 1 to the order less one."""
@@ -116,11 +100,6 @@ class Reader:
         if not user:
             raise DecodeError("a user has no name")
         return user
-
-    def end(self) -> None:
-        """Check that nothing is left."""
-        if self.left:
-            raise DecodeError("there are bytes behind the end")
 
 
 def write(kind: Kind, system: System, *fields: bytes) -> bytes:

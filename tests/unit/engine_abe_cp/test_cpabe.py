@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from policyengine.abe import cp_wire, cpabe, hybrid, kpabe, nested
+from policyengine.abe import cp_wire, cpabe, hybrid, kp_tree, kpabe, nested
 from policyengine.abe.cp_model import MAX_USES
 from policyengine.abe.shares import MAX_DEPTH
 from policyengine.attributes import (
@@ -290,7 +290,7 @@ def test_trees_of_ciphertexts_are_checked(monkeypatch: pytest.MonkeyPatch) -> No
     for count in (0, 0xFFFF):
         with pytest.raises(DecodeError):
             cp_wire.decode_cp_ciphertext(b"\1\4" + bytes(16) + count.to_bytes(2, "big") + bytes(99))
-    monkeypatch.setattr(cp_wire, "MAX_LEAVES", 2)
+    monkeypatch.setattr(kp_tree, "MAX_LEAVES", 2)
     nested_gates = (gate + (2).to_bytes(4, "big") + leaf) * 2 + leaf
     data = b"\1\4" + bytes(16) + b"\0\1" + len(nested_gates).to_bytes(4, "big") + nested_gates
     with pytest.raises(DecodeError):

@@ -169,6 +169,7 @@ def test_charms_parser_is_never_run() -> None:
         ran.add(frame.f_code.co_filename)
 
     expression = parse('zone == "a" && (level > 2 || has(zone))', SCHEMA)
+    fame.charm_scheme(SYSTEM_RANDOM)  # loading Charm defines its parser, which is not running it
     sys.setprofile(watch)
     try:
         opened = cpabe.cpabe_open(expression, {"zone": "a", "level": 3}, SCHEMA, b"text")

@@ -88,7 +88,7 @@ class SubscriptionIndex:
                 # chunks double, so that few bounds are new to the order when there are many
                 self._add_chunk(waiting[:size], done)
                 waiting, size = waiting[size:], min(2 * size, _CHUNK)
-        except Exception:
+        except BaseException:
             for name in done:
                 self.remove(name)
             raise

@@ -195,6 +195,21 @@ def test_a_foreign_ciphertext_changes_nothing() -> None:
     assert broker.match(client.encrypt_event({"a": 6})) == ["old"]
 
 
+def test_an_interrupted_batch_changes_nothing() -> None:
+    class Interrupted(Recorder):
+        def compare(self, questions: Sequence[Question]) -> Sequence[int]:
+            if len(self.rounds) == 6:
+                raise KeyboardInterrupt
+            return super().compare(questions)
+
+    client, comparator = sbm2_client(KEY, SCHEMA), Interrupted()
+    broker = sbm2_broker(comparator)
+    with pytest.raises(KeyboardInterrupt):
+        loaded(broker, client, 50)
+    assert broker.index.names() == []
+    assert list(broker.index.columns) == []
+
+
 def test_names_are_unique_and_known() -> None:
     client, broker = plain_client(SCHEMA), plain_broker()
     broker.add("s", client.encrypt_subscription("a == 1"))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ParamSpec, TypeVar
 
 from django.db import transaction
@@ -17,6 +19,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 HEAD = 1
 SYSTEM = "system"
+BATCH = 2000
 
 
 @contextmanager
@@ -42,37 +45,80 @@ def change(service: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def write(
-    *,
-    actor: Any,
-    action: str,
-    object_type: str,
-    object_id: object,
-    object_name: str = "",
-    domain_name: str = "",
-    before: Any = None,
-    after: Any = None,
-) -> Entry:
-    """Add an entry to the end of the chain; `actor` None is the system itself."""
-    with transaction.atomic():
-        head = _head()
-        entry = Entry(
+@dataclass(frozen=True, kw_only=True)
+class NewEntry:
+    """What one change says of itself.
+
+    Args:
+        action: type of the object, a point, what was done (`policy.created`).
+        object_type: what was changed.
+        object_id: its primary key.
+        object_name: what people call it.
+        domain_name: whose it is, "" for the platform's.
+        before: its document before, None when it is new.
+        after: its document now, None when it is gone.
+    """
+
+    action: str
+    object_type: str
+    object_id: object
+    object_name: str = ""
+    domain_name: str = ""
+    before: Any = None
+    after: Any = None
+
+
+def write(*, actor: Any, **fields: Any) -> Entry:
+    """Add one entry, with the fields of `NewEntry`; `actor` None is the system itself."""
+    (entry,) = _add(actor, [NewEntry(**fields)])
+    return entry
+
+
+def write_many(*, actor: Any, entries: Iterable[NewEntry]) -> range:
+    """Add entries to the end of the chain, all or none, thousands in one statement.
+
+    Args:
+        actor: who made all these changes; None is the system itself.
+        entries: in their order; they are read as they are written.
+
+    Returns:
+        The numbers of the new entries.
+    """
+    first, count = 0, 0
+    with changing():
+        for batch in _batches(entries):
+            added = _add(actor, batch)
+            first = first or added[0].sequence
+            count += len(added)
+    return range(first, first + count)
+
+
+@transaction.atomic
+def _add(actor: Any, new: Iterable[NewEntry]) -> list[Entry]:
+    head = _head()
+    name = SYSTEM if actor is None else actor.get_username()
+    now = timezone.now()
+    rows: list[Entry] = []
+    for fields in new:
+        row = Entry(
             sequence=head.sequence + 1,
-            at=timezone.now(),
-            actor_name=SYSTEM if actor is None else actor.get_username(),
-            action=action,
-            domain_name=domain_name,
-            object_type=object_type,
-            object_id=str(object_id),
-            object_name=object_name[:200],
-            before=before,
-            after=after,
+            at=now,
+            actor_name=name,
+            action=fields.action,
+            domain_name=fields.domain_name,
+            object_type=fields.object_type,
+            object_id=str(fields.object_id),
+            object_name=fields.object_name[:200],
+            before=fields.before,
+            after=fields.after,
             previous_hash=head.hash,
         )
-        entry.hash = mapping.digest(entry)
-        entry.save(force_insert=True)
-        ChainHead.objects.filter(pk=HEAD).update(sequence=entry.sequence, hash=entry.hash)
-    return entry
+        row.hash = mapping.digest(row)
+        head.sequence, head.hash = row.sequence, row.hash
+        rows.append(row)
+    Entry.objects.bulk_create(rows)
+    ChainHead.objects.filter(pk=HEAD).update(sequence=head.sequence, hash=head.hash)
+    return rows
 
 
 def _head() -> ChainHead:
@@ -81,3 +127,9 @@ def _head() -> ChainHead:
         return head
     ChainHead.objects.get_or_create(pk=HEAD)
     return ChainHead.objects.select_for_update().get(pk=HEAD)
+
+
+def _batches(entries: Iterable[NewEntry]) -> Iterator[list[NewEntry]]:
+    remaining = iter(entries)
+    while batch := list(islice(remaining, BATCH)):
+        yield batch

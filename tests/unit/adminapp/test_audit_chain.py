@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -134,3 +136,32 @@ def test_searching(chain: list[Entry]) -> None:
     assert [e.sequence for e in selectors.search(text="THING 2")] == [2]
     assert [e.sequence for e in selectors.search(domain_names={"flights"}, object_id="5")] == [5]
     assert not selectors.search(domain_names=set())
+
+
+def test_many_entries_at_once_stand_in_the_chain_as_if_written_one_by_one(
+    chain: list[Entry], django_assert_max_num_queries: Any
+) -> None:
+    new = (
+        services.NewEntry(
+            action="thing.created", object_type="thing", object_id=n, after={"number": n}
+        )
+        for n in range(5000)
+    )
+    with django_assert_max_num_queries(100):
+        numbers = services.write_many(actor=None, entries=new)
+    assert numbers == range(7, 5007)
+    assert found() == []
+    assert Entry.objects.get(sequence=5006).after == {"number": 4999}
+    assert services.write_many(actor=None, entries=[]) == range(0)
+
+
+def test_many_entries_are_written_all_or_none(chain: list[Entry]) -> None:
+    def broken() -> Iterator[services.NewEntry]:
+        for n in range(3000):
+            yield services.NewEntry(action="thing.created", object_type="thing", object_id=n)
+        raise OSError("the file ends here")
+
+    with pytest.raises(OSError, match="ends here"):
+        services.write_many(actor=None, entries=broken())
+    assert Entry.objects.count() == 6
+    assert found() == []

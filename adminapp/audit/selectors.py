@@ -67,6 +67,7 @@ def visible_to(user: Any, **filters: Any) -> QuerySet[Entry]:
     if user.is_superuser:
         return search(**filters)
     names = set(user.memberships.values_list("domain__name", flat=True))
+    names |= set(user.delegations.in_force().values_list("domain__name", flat=True))
     return search(domain_names=names, **filters)
 
 

@@ -5,9 +5,11 @@ class CatalogConfig(AppConfig):
     name = "adminapp.catalog"
 
     def ready(self) -> None:
-        from adminapp.catalog import checks
+        from adminapp.catalog import checks, coverage
         from adminapp.identity import ports
 
         ports.add_subject_check(checks.subject_values)
+        ports.add_delegable("event_types", coverage.names)
+        ports.add_coverage("event-type", coverage.event_type)
         ports.add_model_check(checks.event_types)
         ports.add_model_check(checks.principals)

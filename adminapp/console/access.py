@@ -6,6 +6,7 @@ from typing import Any
 
 from adminapp.identity import permissions
 from adminapp.identity.models import Domain
+from adminapp.identity.ports import Scope
 
 
 def may_change(user: Any, domain: Domain) -> bool:
@@ -22,4 +23,6 @@ def standing(user: Any, domain: Domain | None) -> str:
     place = domain.title or domain.name
     if may_change(user, domain):
         return f"Manager of {place}"
+    if permissions.delegated(user, domain) != Scope():
+        return f"Delegate of {place}: may change a part, and read the rest"
     return f"Auditor of {place}: may read, not change"

@@ -8,6 +8,7 @@ from adminapp.core.errors import Invalid
 from adminapp.identity.models import (
     Agent,
     ApiToken,
+    Delegation,
     Domain,
     HomeAgent,
     Membership,
@@ -43,6 +44,17 @@ def domain(row: Domain) -> dict[str, Any]:
 
 def membership(row: Membership) -> dict[str, Any]:
     return {"user": row.user.username, "role": row.role}
+
+
+def delegation(row: Delegation) -> dict[str, Any]:
+    return {
+        "user": row.user.username,
+        "roles": row.roles,
+        "event_types": row.event_types,
+        "begins": row.begins.isoformat(),
+        "ends": row.ends.isoformat(),
+        "granted_by": row.granted_by.username if row.granted_by else None,
+    }
 
 
 def overlay(row: Overlay) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from django.utils import timezone
 from adminapp.core import names
 from adminapp.core.models import Versioned
 from adminapp.identity.querysets import (
+    DelegationQuerySet,
     DomainQuerySet,
     DomainScopedQuerySet,
     OwnQuerySet,
@@ -73,6 +74,34 @@ class Membership(Versioned):
 
     def __str__(self) -> str:
         return f"{self.user} {self.role} of {self.domain}"
+
+
+class Delegation(Versioned):
+    """A part of a domain in a colleague's hands until an end; names, so that it outlives rows."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="delegations")
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="delegations")
+    roles = models.JSONField(default=list, blank=True)
+    event_types = models.JSONField(default=list, blank=True)
+    begins = models.DateTimeField(default=timezone.now, editable=False)
+    ends = models.DateTimeField()
+    granted_by = models.ForeignKey(
+        User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    objects = DelegationQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [models.Index(fields=["user", "ends"], name="delegations_in_force")]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(ends__gte=models.F("begins")), name="delegation_ends_after_begin"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} for a part of {self.domain}"
 
 
 class Overlay(Versioned):

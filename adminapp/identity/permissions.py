@@ -1,7 +1,8 @@
 """Who may do what: predicates, their names for templates, and the checks that services make.
 
-An operator (superuser) runs the platform. A manager changes a domain, an auditor reads it. A user
-without a membership does not learn that a domain exists, see `querysets`.
+An operator (superuser) runs the platform. A manager changes a domain, an auditor reads it, and a
+delegate reads it and changes a part of it until the delegation ends. Anybody else does not learn
+that a domain exists, see `querysets`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 import rules
 
 from adminapp.core.errors import Forbidden
-from adminapp.identity.models import Domain, Membership
+from adminapp.identity import ports
+from adminapp.identity.models import Delegation, Domain, Membership
 
 VIEW_DOMAIN = "identity.view_domain"
 MANAGE_DOMAIN = "identity.manage_domain"
@@ -25,7 +27,9 @@ def is_operator(user: Any) -> bool:
 
 @rules.predicate
 def is_member(user: Any, domain: Domain | None) -> bool:
-    return domain is not None and _memberships(user, domain).exists()
+    if domain is None:
+        return False
+    return _memberships(user, domain).exists() or _delegations(user, domain).exists()
 
 
 @rules.predicate
@@ -39,6 +43,12 @@ def _memberships(user: Any, domain: Domain) -> Any:
     if not (user.is_authenticated and user.is_active):
         return Membership.objects.none()
     return Membership.objects.filter(user=user, domain=domain)
+
+
+def _delegations(user: Any, domain: Domain) -> Any:
+    if not (user.is_authenticated and user.is_active):
+        return Delegation.objects.none()
+    return Delegation.objects.filter(user=user, domain=domain).in_force()
 
 
 rules.add_perm(VIEW_DOMAIN, is_operator | is_member)
@@ -58,6 +68,39 @@ def require_manager(actor: Any, domain: Domain) -> None:
     """Raises Forbidden unless the actor manages the domain; None is the system, which may."""
     if actor is not None and not may_manage(actor, domain):
         raise Forbidden(f"only managers of `{domain.name}` may do this")
+
+
+def delegated(user: Any, domain: Domain) -> ports.Scope:
+    """What of a domain is delegated to a user now, over all their delegations."""
+    rows = list(_delegations(user, domain).values_list("roles", "event_types"))
+    return ports.Scope(
+        frozenset(name for roles, _types in rows for name in roles),
+        frozenset(name for _roles, types in rows for name in types),
+    )
+
+
+def may_change(actor: Any, domain: Domain, kind: str, key: str, *, below: str = "") -> bool:
+    """Whether an actor may change one object: managers all, delegates what they were given.
+
+    Args:
+        kind: `role`, `appointment`, `appointment-rule`, `event-type` or `policy`; of any other
+            kind nothing can be delegated.
+        key: the object's name; an appointment's is the one that rules of roles ask for.
+        below: for a new object, or one that moves, the event type that it is put under (the
+            parent of a type, the type of a policy); it must be covered too.
+    """
+    if actor is None or may_manage(actor, domain):
+        return True
+    scope = delegated(actor, domain)
+    return bool(scope.roles or scope.event_types) and ports.covered(domain, scope, kind, key, below)
+
+
+def require_change(actor: Any, domain: Domain, kind: str, key: str, *, below: str = "") -> None:
+    """Raises Forbidden unless `may_change`; None is the system, which may."""
+    if not may_change(actor, domain, kind, key, below=below):
+        raise Forbidden(
+            f"only managers of `{domain.name}` and those to whom `{key}` is delegated may do this"
+        )
 
 
 def require_operator(actor: Any) -> None:

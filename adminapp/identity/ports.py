@@ -8,6 +8,7 @@ and the lower one runs all of them inside the transaction of its change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from adminapp.core.errors import Invalid, Problem
@@ -16,6 +17,22 @@ from adminapp.identity.models import Domain
 ModelCheck: TypeAlias = Callable[[Domain], Iterable[Problem]]
 SubjectCheck: TypeAlias = Callable[[Domain, Mapping[str, Any]], Iterable[Problem]]
 
+
+@dataclass(frozen=True)
+class Scope:
+    """The parts of a domain that are delegated to somebody, by name."""
+
+    roles: frozenset[str] = frozenset()
+    event_types: frozenset[str] = frozenset()
+
+
+# Whether a scope covers the object of a key. `below` is the event type that an object is put
+# under; it must be covered as well, and alone decides about an object that does not exist yet.
+Coverage: TypeAlias = Callable[[Domain, Scope, str, str], bool]
+NameList: TypeAlias = Callable[[Domain], Iterable[str]]
+
+_coverage: dict[str, Coverage] = {}
+_delegable: dict[str, NameList] = {}
 _model_checks: list[ModelCheck] = []
 _subject_checks: list[SubjectCheck] = []
 
@@ -30,6 +47,28 @@ def add_subject_check(check: SubjectCheck) -> None:
     """Have `check` say what is wrong with the values of a principal."""
     if check not in _subject_checks:
         _subject_checks.append(check)
+
+
+def add_coverage(kind: str, covers: Coverage) -> None:
+    """Have `covers` say whether a delegation reaches an object of this kind."""
+    _coverage[kind] = covers
+
+
+def add_delegable(part: str, names: NameList) -> None:
+    """Have `names` list what a delegation may name as `roles` or `event_types`."""
+    _delegable[part] = names
+
+
+def covered(domain: Domain, scope: Scope, kind: str, key: str, below: str = "") -> bool:
+    """Whether a scope covers an object; kinds that nobody registered are never covered."""
+    covers = _coverage.get(kind)
+    return covers is not None and covers(domain, scope, key, below)
+
+
+def delegable(domain: Domain, part: str) -> frozenset[str]:
+    """The names that a delegation of this domain may list."""
+    names = _delegable.get(part)
+    return frozenset() if names is None else frozenset(names(domain))
 
 
 def verify_model(domain: Domain) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from django.db import models
+from django.utils import timezone
 
 
 class DomainQuerySet(models.QuerySet[Any]):
@@ -16,7 +17,7 @@ class DomainQuerySet(models.QuerySet[Any]):
             return self.none()
         if user.is_superuser:
             return self.all()
-        return self.filter(pk__in=_domains_of(user))
+        return self.filter(pk__in=domains_of(user))
 
 
 class DomainScopedQuerySet(models.QuerySet[Any]):
@@ -29,7 +30,7 @@ class DomainScopedQuerySet(models.QuerySet[Any]):
             return self.none()
         if user.is_superuser:
             return self.all()
-        return self.filter(**{f"{self.domain_path}__in": _domains_of(user)})
+        return self.filter(**{f"{self.domain_path}__in": domains_of(user)})
 
 
 class SharedQuerySet(models.QuerySet[Any]):
@@ -38,7 +39,7 @@ class SharedQuerySet(models.QuerySet[Any]):
     def visible_to(self, user: Any) -> Self:
         if not user.is_authenticated or not user.is_active:
             return self.none()
-        if user.is_superuser or user.memberships.exists():
+        if user.is_superuser or domains_of(user).exists():
             return self.all()
         return self.none()
 
@@ -50,5 +51,15 @@ class OwnQuerySet(models.QuerySet[Any]):
         return self.filter(user=user) if user.is_authenticated else self.none()
 
 
-def _domains_of(user: Any) -> Any:
-    return user.memberships.values("domain")
+class DelegationQuerySet(DomainScopedQuerySet):
+    """Delegations, seen by everybody who sees the domain."""
+
+    def in_force(self) -> Self:
+        return self.filter(begins__lte=timezone.now(), ends__gt=timezone.now())
+
+
+def domains_of(user: Any) -> Any:
+    """Domains of which the user is a member, or of which a part is delegated to them now."""
+    now = timezone.now()
+    delegated = user.delegations.order_by().filter(begins__lte=now, ends__gt=now)
+    return user.memberships.order_by().values("domain").union(delegated.values("domain"))

@@ -11,6 +11,7 @@ from django.utils import timezone
 from adminapp.identity.models import (
     Agent,
     ApiToken,
+    Delegation,
     Domain,
     HomeAgent,
     Membership,
@@ -25,6 +26,12 @@ def domains(user: Any) -> QuerySet[Domain]:
 
 def memberships(user: Any, domain: Domain | None = None) -> QuerySet[Membership]:
     found = Membership.objects.visible_to(user).select_related("user", "domain")
+    return found if domain is None else found.filter(domain=domain)
+
+
+def delegations(user: Any, domain: Domain | None = None) -> QuerySet[Delegation]:
+    """Past ones included."""
+    found = Delegation.objects.visible_to(user).select_related("user", "domain", "granted_by")
     return found if domain is None else found.filter(domain=domain)
 
 

@@ -3,6 +3,7 @@
 `record_change` is the way of every other area into audit, revision and outbox.
 """
 
+from adminapp.identity.delegations import delegate, end_delegation
 from adminapp.identity.people import (
     create_user,
     deactivate_user,
@@ -42,9 +43,11 @@ __all__ = [
     "create_principal",
     "create_user",
     "deactivate_user",
+    "delegate",
     "delete_domain",
     "delete_overlay",
     "delete_principal",
+    "end_delegation",
     "issue_token",
     "mark_revoked",
     "note_token_use",

@@ -6,6 +6,7 @@ class PoliciesConfig(AppConfig):
 
     def ready(self) -> None:
         from adminapp.identity import ports
-        from adminapp.policies import checks
+        from adminapp.policies import checks, coverage
 
+        ports.add_coverage("policy", coverage.policy)
         ports.add_model_check(checks.policies)

@@ -7,10 +7,12 @@ number (identifying, under the key `tail`). `heating` belongs to somebody else.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from adminapp.catalog import services as catalog
 from adminapp.catalog.models import AttributeKey, EventType
@@ -179,6 +181,27 @@ def _people(manager: User, made: dict[str, Any]) -> dict[str, Any]:
         "policy": policy,
         "group": group,
     }
+
+
+@pytest.fixture
+def colleague(world: World) -> User:
+    """Somebody who signs in and has no part in any domain."""
+    return identity.create_user(actor=world.operator, username="cora")
+
+
+@pytest.fixture
+def delegate(world: World) -> User:
+    """Somebody to whom the role `airline` and the type `Flight` are delegated for an hour."""
+    dora = identity.create_user(actor=world.operator, username="dora")
+    identity.delegate(
+        actor=world.manager,
+        user=dora,
+        domain=world.flights,
+        roles=["airline"],
+        event_types=["Flight"],
+        ends=timezone.now() + timedelta(hours=1),
+    )
+    return dora
 
 
 @pytest.fixture

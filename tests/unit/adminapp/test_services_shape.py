@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import transaction
+from django.utils import timezone
 
 from adminapp.audit.models import Entry
 from adminapp.catalog import services as catalog
@@ -22,6 +24,7 @@ from adminapp.trustgroups import services as trustgroups
 from tests.support.control_plane import World, key
 
 MODULES = (identity, catalog, roles, trustgroups, policies, privacy)
+TOMORROW = timezone.now() + timedelta(days=1)
 HELPERS = {"record_row", "note_token_use", "agents_holding"}
 
 
@@ -56,6 +59,15 @@ def calls(world: World, actor: Any) -> dict[str, Callable[[], Any]]:
         ),
         "remove_membership": lambda: identity.remove_membership(
             actor=actor, membership=flights.memberships.first()
+        ),
+        "delegate": lambda: identity.delegate(
+            actor=actor, user=world.stranger, domain=flights, roles=["airline"], ends=TOMORROW
+        ),
+        "end_delegation": lambda: identity.end_delegation(
+            actor=actor,
+            delegation=flights.delegations.get_or_create(
+                user=world.auditor, defaults={"roles": ["airline"], "ends": TOMORROW}
+            )[0],
         ),
         "create_principal": lambda: identity.create_principal(
             actor=actor, domain=flights, name="New", kind="person"
@@ -149,7 +161,13 @@ def test_only_managers_and_operators_change_a_domain(world: World) -> None:
             assert Entry.objects.count() == entries, name
 
 
-UNHEARD = {"set_membership", "remove_membership", "update_attribute_key"}
+UNHEARD = {
+    "set_membership",
+    "remove_membership",
+    "delegate",
+    "end_delegation",
+    "update_attribute_key",
+}
 
 
 def test_every_change_is_recorded_and_given_to_the_outbox(world: World) -> None:

@@ -29,6 +29,7 @@ from policyengine.attributes import (
     Test,
     Value,
     bind_joins,
+    names,
     normalise,
     parse,
     unknown,
@@ -36,6 +37,8 @@ from policyengine.attributes import (
 from policyengine.attributes.syntax import walk
 from policyengine.errors import InputError
 from policyengine.events import EventTypes
+
+_ACTIVE = AttributeType("bool")
 
 
 @dataclass(frozen=True)
@@ -115,8 +118,9 @@ class Language:
             InputError: it cannot be read, or not be encoded.
         """
         expression = _without_roles(self.parse(text, event_type), self.roles)
-        atoms = {role_attribute(name): AttributeType("bool") for name in self.roles}
-        schema = {**self.schema(event_type), **atoms}
+        # Only the roles it speaks of: a domain may have ten thousand.
+        atoms = {name: _ACTIVE for name in names(expression) if name.startswith(f"{ROLE}.")}
+        schema = {**atoms, **self.schema(event_type)}
         return tuple(_split(conjunction) for conjunction in normalise(expression, schema))
 
     def problems(self, text: str, event_type: str) -> list[Problem]:

@@ -77,10 +77,38 @@ def verify(public: bytes, signature: bytes, context: bytes, payload: bytes) -> N
     Raises:
         SignatureError: it does not verify, or key or signature have a wrong length.
     """
+    _verify(public, signature, pack(context, payload))
+
+
+def sign_text(key: SigningKey, text: bytes) -> bytes:
+    """Sign bytes as they are, for formats of others. Such a key signs in that format alone.
+
+    Args:
+        key: the signer's key, kept for this format.
+        text: the exact bytes; not the beginning of a packed context (it has no NUL in front).
+
+    Raises:
+        InputError: `invalid` when the text could be taken for what `sign` signs.
+    """
+    if text[:1] in {b"", b"\x00"}:
+        raise InputError("invalid", "a text to be signed begins with a character")
+    return key._sign(text)
+
+
+def verify_text(public: bytes, signature: bytes, text: bytes) -> None:
+    """Check a signature that `sign_text` made.
+
+    Raises:
+        SignatureError: it does not verify, or key or signature have a wrong length.
+    """
+    _verify(public, signature, text)
+
+
+def _verify(public: bytes, signature: bytes, message: bytes) -> None:
     if len(public) != KEY_SIZE or len(signature) != SIGNATURE_SIZE:
         raise SignatureError("the signature does not verify")
     try:
-        _public_key(public).verify(signature, pack(context, payload))
+        _public_key(public).verify(signature, message)
     except (InvalidSignature, ValueError):
         raise SignatureError("the signature does not verify") from None
 

@@ -14,6 +14,8 @@ from django.utils import timezone
 
 from adminapp.audit import mapping
 from adminapp.audit.models import ChainHead, Entry
+from adminapp.core import journal
+from adminapp.core.journal import Journal
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,15 +25,35 @@ BATCH = 2000
 
 
 @contextmanager
-def changing() -> Iterator[None]:
-    """One transaction for one change of the control plane.
+def changing(book: Journal | None = None) -> Iterator[Journal]:
+    """One transaction and one journal for one change of the control plane.
 
     It takes the end of the audit chain before any other row, so that two changes queue up and
-    never wait for one another in a circle (SQLite does the same through BEGIN IMMEDIATE).
+    never wait for one another in a circle (SQLite does the same through BEGIN IMMEDIATE). A change
+    within a change is a part of it: what it noted is forgotten when it fails.
+
+    Args:
+        book: the journal of a change that is more than one service; only for the outermost.
     """
-    with transaction.atomic():
-        _head()
-        yield
+    held = journal.current()
+    if held is not None:
+        assert book is None, "a change within a change has no journal of its own"
+        mark = held.mark()
+        try:
+            with transaction.atomic():
+                yield held
+        except BaseException:
+            held.back_to(mark)
+            raise
+        return
+    opened = book or Journal(source=journal.current_source())
+    try:
+        with journal.opened(opened), transaction.atomic():
+            _head()
+            yield opened
+            journal.settle(opened)
+    except journal.Held as held:
+        raise held.conclude() from None
 
 
 def change(service: Callable[P, R]) -> Callable[P, R]:

@@ -84,14 +84,17 @@ def attribute(row: Attribute) -> dict[str, Any]:
     return {
         "name": row.name,
         "type": row.type,
-        "keys": sorted(row.keys.values_list("name", flat=True)),
+        "keys": sorted(key.name for key in row.keys.all()),
         "pia_class": row.pia_class,
         "pia_reason": row.pia_reason,
     }
 
 
 def event_type(row: EventType) -> dict[str, Any]:
-    rows = Attribute.objects.filter(event_type=row)
+    if "attributes" in getattr(row, "_prefetched_objects_cache", {}):
+        rows = row.attributes.all()
+    else:
+        rows = Attribute.objects.filter(event_type=row).prefetch_related("keys")
     return {
         "name": row.name,
         "parent": row.parent.name if row.parent else None,

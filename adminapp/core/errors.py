@@ -80,5 +80,21 @@ class InUse(ServiceError):
     """The object cannot go or change, because others stand on it."""
 
 
+class AwaitingApproval(ServiceError):
+    """Nothing is in force yet: the change was kept as a change set that a second person decides.
+
+    Args:
+        change_set: its number.
+        domain: name of the domain that asks for it.
+    """
+
+    def __init__(self, change_set: int, domain: str) -> None:
+        super().__init__(
+            f"`{domain}` asks a second person; the change waits as number {change_set}"
+        )
+        self.change_set = change_set
+        self.domain = domain
+
+
 class Forbidden(ServiceError):
     """The actor may see this but not do it."""

@@ -6,4 +6,12 @@ class IdentityConfig(AppConfig):
 
     def ready(self) -> None:
         # Names the permissions, so that templates and `user.has_perm` know them.
-        from adminapp.identity import permissions  # noqa: F401
+        from adminapp.core import journal
+        from adminapp.identity import (
+            documents,
+            permissions,  # noqa: F401
+            ports,
+        )
+
+        journal.on_settle(ports.verify_waiting)
+        documents.register_all()

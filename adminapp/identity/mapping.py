@@ -72,17 +72,22 @@ def agent(row: Agent) -> dict[str, Any]:
 
 
 def principal(row: Principal) -> dict[str, Any]:
-    homes = HomeAgent.objects.filter(principal=row).select_related("overlay", "agent")
     return {
         "name": row.name,
         "kind": row.kind,
-        "handle": row.handle,
         "attributes": row.attributes,
         "sealing_key": row.sealing_key,
         "verify_key": row.verify_key,
         "state": row.state,
-        "agents": {home.overlay.name: home.agent.name for home in homes},
+        "agents": dict(sorted((home.overlay.name, home.agent.name) for home in _homes(row))),
     }
+
+
+def _homes(row: Principal) -> list[HomeAgent]:
+    """Home agents, without a query when they were fetched with the row."""
+    if "homes" in getattr(row, "_prefetched_objects_cache", {}):
+        return list(row.homes.all())
+    return list(HomeAgent.objects.filter(principal=row).select_related("overlay", "agent"))
 
 
 def token(row: ApiToken) -> dict[str, Any]:

@@ -115,7 +115,15 @@ def remove_membership(
     before, pk = mapping.membership(row), row.pk
     row.delete()
     row.pk = pk
-    record_row(actor, domain, "membership.removed", row, before=before, affects_agents=False)
+    record_row(
+        actor,
+        domain,
+        "membership.removed",
+        row,
+        before=before,
+        affects_agents=False,
+        revokes=True,
+    )
 
 
 @audit.change

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from adminapp.core import journal
 from adminapp.core.errors import Invalid, Problem
+from adminapp.identity.lineage import descendants
 from adminapp.identity.models import Domain
 
 ModelCheck: TypeAlias = Callable[[Domain], Iterable[Problem]]
@@ -72,8 +74,39 @@ def delegable(domain: Domain, part: str) -> frozenset[str]:
 
 
 def verify_model(domain: Domain) -> None:
-    """Raises Invalid when the domain no longer fits together."""
-    _raise(problem for check in _model_checks for problem in check(domain))
+    """Raises Invalid when the domain, or one below it, no longer fits together.
+
+    Within a batch of changes it waits for the end: the model need not fit together in between.
+    """
+    book = journal.current()
+    if book is not None and book.batch:
+        book.unverified[domain.pk] = domain
+        return
+    _verify([domain])
+
+
+def verify_waiting(book: journal.Journal) -> None:
+    """Run the checks that a batch put off."""
+    waiting, book.unverified = list(book.unverified.values()), {}
+    if waiting:
+        _verify(list(Domain.objects.filter(pk__in=[domain.pk for domain in waiting])))
+
+
+def _verify(domains: list[Domain]) -> None:
+    concerned = {domain.pk: domain for domain in domains}
+    for domain in domains:
+        concerned.update({below.pk: below for below in descendants(domain)})
+    own = {domain.pk for domain in domains}
+    _raise(
+        problem if domain.pk in own else _of(domain, problem)
+        for domain in concerned.values()
+        for check in _model_checks
+        for problem in check(domain)
+    )
+
+
+def _of(domain: Domain, problem: Problem) -> Problem:
+    return Problem("", f"in `{domain.name}`: {problem.message}", problem.kind)
 
 
 def verify_subject(domain: Domain, values: Mapping[str, Any]) -> None:

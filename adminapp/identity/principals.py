@@ -120,7 +120,9 @@ def mark_revoked(
     row.state, row.revoked_at = Principal.State.REVOKED, timezone.now()
     versions.save(row)
     after = mapping.principal(row)
-    record_row(actor, row.domain, "principal.revoked", row, before=before, after=after)
+    record_row(
+        actor, row.domain, "principal.revoked", row, before=before, after=after, revokes=True
+    )
     return row
 
 

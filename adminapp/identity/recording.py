@@ -1,4 +1,4 @@
-"""The way of every change into audit, revision and outbox."""
+"""The way of every change into journal, audit, revision and outbox."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 from django.db.models import F, ProtectedError
 
 from adminapp.audit import services as audit
+from adminapp.core import journal
 from adminapp.core.errors import InUse
+from adminapp.identity import kinds
+from adminapp.identity.lineage import descendants
 from adminapp.identity.models import Domain, User
 from adminapp.outbox import services as outbox
 
@@ -24,37 +27,63 @@ def record_change(
     before: Any,
     after: Any,
     affects_agents: bool = True,
+    revokes: bool = False,
 ) -> int:
     """Write the audit entry and, when agents must hear of it, a new revision to be compiled.
 
     Args:
         domain: whose change it is; None is the platform's, which concerns every domain.
+        object_name: the object's natural key.
+        before: its document before.
+        after: its document after.
         affects_agents: False leaves revision and outbox alone.
+        revokes: whether it can only take rights away; such a change waits for nobody.
 
     Returns:
         The domain's revision after the change, 0 for the platform.
     """
+    owner = "" if domain is None else domain.name
+    book = journal.current()
+    assert book is not None
+    book.actor = book.actor or actor
+    book.note(
+        journal.Item(
+            kind=object_type,
+            action=action,
+            domain=owner,
+            key=object_name,
+            before=before,
+            after=after,
+            revokes=revokes,
+        )
+    )
     audit.write(
         actor=actor,
         action=action,
-        domain_name="" if domain is None else domain.name,
+        domain_name=owner,
         object_type=object_type,
         object_id=object_id,
         object_name=object_name,
         before=before,
         after=after,
     )
+    if not affects_agents:
+        return 0 if domain is None else domain.revision
     if domain is None:
-        if affects_agents:
-            for pk in Domain.objects.order_by("pk").values_list("pk", flat=True):
-                _next_revision(pk)
+        for pk in Domain.objects.order_by("pk").values_list("pk", flat=True):
+            _next_revision(book, pk)
         return 0
-    if affects_agents:
-        domain.revision = _next_revision(domain.pk)
+    domain.revision = _next_revision(book, domain.pk)
+    if kinds.inherits(object_type):
+        for below in descendants(domain):
+            _next_revision(book, below.pk)
     return domain.revision
 
 
-def _next_revision(domain_id: int) -> int:
+def _next_revision(book: journal.Journal, domain_id: int) -> int:
+    """One revision for one change, however many objects it touches."""
+    if domain_id in book.raised:
+        return book.raised[domain_id]
     Domain.objects.filter(pk=domain_id).update(revision=F("revision") + 1)
     revision: int = Domain.objects.values_list("revision", flat=True).get(pk=domain_id)
     outbox.put(
@@ -62,6 +91,7 @@ def _next_revision(domain_id: int) -> int:
         key=f"compile:{domain_id}:{revision}",
         payload={"domain": domain_id, "revision": revision},
     )
+    book.raised[domain_id] = revision
     return revision
 
 
@@ -73,19 +103,26 @@ def record_row(
     *,
     before: Any = None,
     after: Any = None,
+    key: str | None = None,
     affects_agents: bool = True,
+    revokes: bool = False,
 ) -> int:
-    """`record_change` for a row; the action's first word is the type of the object."""
+    """`record_change` for a row; the action's first word is the type of the object.
+
+    Args:
+        key: the object's natural key where that is not how the row shows itself.
+    """
     return record_change(
         actor=actor,
         domain=domain,
         action=action,
         object_type=action.partition(".")[0],
         object_id=row.pk,
-        object_name=str(row),
+        object_name=str(row) if key is None else key,
         before=before,
         after=after,
         affects_agents=affects_agents,
+        revokes=revokes,
     )
 
 

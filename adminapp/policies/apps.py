@@ -6,7 +6,8 @@ class PoliciesConfig(AppConfig):
 
     def ready(self) -> None:
         from adminapp.identity import ports
-        from adminapp.policies import checks, coverage
+        from adminapp.policies import checks, coverage, kinds
 
         ports.add_coverage("policy", coverage.policy)
         ports.add_model_check(checks.policies)
+        kinds.register_all()

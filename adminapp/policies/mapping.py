@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from adminapp.core.moments import moment
 from adminapp.policies.models import Policy
 
 
@@ -16,6 +17,6 @@ def snapshot(row: Policy) -> dict[str, Any]:
         "expression": row.expression,
         "attributes": row.attributes,
         "enabled": row.enabled,
-        "valid_from": row.valid_from.isoformat() if row.valid_from else None,
-        "valid_until": row.valid_until.isoformat() if row.valid_until else None,
+        "valid_from": moment(row.valid_from),
+        "valid_until": moment(row.valid_until),
     }

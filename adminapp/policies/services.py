@@ -128,7 +128,7 @@ def delete_policy(
     before, pk = mapping.snapshot(row), row.pk
     row.delete()
     row.pk = pk
-    record_row(actor, row.domain, "policy.deleted", row, before=before)
+    record_row(actor, row.domain, "policy.deleted", row, before=before, revokes=True)
 
 
 @audit.change

@@ -6,6 +6,7 @@ class PrivacyConfig(AppConfig):
 
     def ready(self) -> None:
         from adminapp.identity import ports
-        from adminapp.privacy import checks
+        from adminapp.privacy import checks, kinds
 
         ports.add_model_check(checks.split_plans)
+        kinds.register_all()

@@ -76,7 +76,8 @@ def set_split(
         row.groups, row.active = groups, active
         versions.save(row)
     after = mapping.split_plan(row)
-    record_row(actor, domain, "split.set", row, before=before, after=after)
+    key = event_type.name
+    record_row(actor, domain, "split.set", row, key=key, before=before, after=after)
     return row
 
 
@@ -91,4 +92,5 @@ def remove_split(
     before, pk = mapping.split_plan(row), row.pk
     row.delete()
     row.pk = pk
-    record_row(actor, domain, "split.removed", row, before=before)
+    key = row.event_type.name
+    record_row(actor, domain, "split.removed", row, key=key, before=before)

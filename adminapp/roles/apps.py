@@ -6,10 +6,11 @@ class RolesConfig(AppConfig):
 
     def ready(self) -> None:
         from adminapp.identity import ports
-        from adminapp.roles import checks, coverage, selectors
+        from adminapp.roles import checks, coverage, kinds, selectors
 
         ports.add_model_check(checks.rules)
         ports.add_delegable("roles", selectors.role_names)
         ports.add_coverage("role", coverage.role)
         ports.add_coverage("appointment", coverage.appointment)
         ports.add_coverage("appointment-rule", coverage.appointment)
+        kinds.register_all()

@@ -8,9 +8,10 @@ way, negation included, and the engine needs no second kind of attribute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from adminapp.core.moments import moment
 from adminapp.roles.models import Appointment, Role
 from adminapp.roles.models import RoleRule as RoleRuleRow
 from policyengine.roles import RoleRule
@@ -46,15 +47,20 @@ def role(row: Role) -> dict[str, Any]:
                 "appointments": each.appointments,
                 "constraints": each.constraints,
             }
-            for each in RoleRuleRow.objects.filter(role=row)
+            for each in row.rules.all()
         ],
     }
+
+
+def appointment_key(document: Mapping[str, Any]) -> str:
+    """The natural key of an appointment's document."""
+    return f"{document.get('principal', '')}/{document.get('name', '')}"
 
 
 def appointment(row: Appointment) -> dict[str, Any]:
     return {
         "principal": row.principal.name,
         "name": row.name,
-        "starts": row.starts.isoformat(),
-        "ends": row.ends.isoformat() if row.ends else None,
+        "starts": moment(row.starts),
+        "ends": moment(row.ends),
     }

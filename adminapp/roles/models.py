@@ -25,6 +25,11 @@ class AppointmentQuerySet(DomainScopedQuerySet):
         moment = at or timezone.now()
         return self.filter(Q(ends__isnull=True) | Q(ends__gt=moment), starts__lte=moment)
 
+    def lasting(self, at: object = None) -> AppointmentQuerySet:
+        """Those that have not ended at a moment (now by default), to come included."""
+        moment = at or timezone.now()
+        return self.filter(Q(ends__isnull=True) | Q(ends__gt=moment))
+
 
 class Role(Versioned):
     """A role of a domain, named in policies as `subject.role`."""

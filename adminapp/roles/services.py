@@ -121,7 +121,9 @@ def appoint(
         Appointment(principal=principal, name=name, starts=begin, ends=ends, issuer=actor)
     )
     after = mapping.appointment(row)
-    record_row(actor, domain, "appointment.given", row, after=after)
+    record_row(
+        actor, domain, "appointment.given", row, key=mapping.appointment_key(after), after=after
+    )
     return row
 
 
@@ -140,5 +142,14 @@ def end_appointment(
     row.starts = min(row.starts, row.ends)
     versions.save(row)
     after = mapping.appointment(row)
-    record_row(actor, domain, "appointment.ended", row, before=before, after=after)
+    record_row(
+        actor,
+        domain,
+        "appointment.ended",
+        row,
+        key=mapping.appointment_key(before),
+        before=before,
+        after=after,
+        revokes=True,
+    )
     return row

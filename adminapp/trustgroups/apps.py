@@ -3,3 +3,8 @@ from django.apps import AppConfig
 
 class TrustGroupsConfig(AppConfig):
     name = "adminapp.trustgroups"
+
+    def ready(self) -> None:
+        from adminapp.trustgroups import kinds
+
+        kinds.register_all()

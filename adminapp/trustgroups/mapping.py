@@ -25,8 +25,8 @@ def trust_group(row: TrustGroup) -> dict[str, Any]:
         "name": row.name,
         "kind": row.kind,
         "overlay": row.overlay.name if row.overlay else None,
-        "members": sorted(row.members.values_list("name", flat=True)),
-        "keys": sorted(row.keys.values_list("name", flat=True)),
+        "members": sorted(agent.name for agent in row.members.all()),
+        "keys": sorted(key.name for key in row.keys.all()),
     }
 
 

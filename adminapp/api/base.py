@@ -15,6 +15,8 @@ from rest_framework.viewsets import GenericViewSet
 
 from adminapp.api import idempotency
 from adminapp.api.problems import VersionMissing
+from adminapp.api.selection import FieldsMixin
+from adminapp.api.stale import outdated
 from adminapp.api.throttling import CountedMixin
 from adminapp.core.errors import Conflict, Invalid, Problem
 from adminapp.identity import permissions
@@ -65,7 +67,14 @@ def expected_version(request: Request) -> int | None:
     return int(digits)
 
 
-class ReadViewSet(CountedMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin, GenericViewSet):
+class ReadViewSet(
+    idempotency.OnceMixin,
+    CountedMixin,
+    FieldsMixin,
+    mixins.ListModelMixin,
+    mixins.RetrieveModelMixin,
+    GenericViewSet,
+):
     """Lists and single objects, limited to what the caller may see."""
 
     def rows(self) -> QuerySet[Any]:
@@ -85,6 +94,12 @@ class ReadViewSet(CountedMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin
         if self.request.method not in SAFE_METHODS:
             self.require_change(self.domain_of(row))
         return row
+
+    def handle_exception(self, error: Exception) -> Response:
+        """Who comes too late is shown what the object has become."""
+        return super().handle_exception(
+            outdated(self, error) if isinstance(error, Conflict) else error
+        )
 
     def require_change(self, domain: Domain | None) -> None:
         if domain is None:
@@ -113,16 +128,11 @@ class ReadViewSet(CountedMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin
 class CreateMixin:
     """POST: a service makes the object."""
 
-    replayable = True
-
     def create_with(self, actor: Any, values: dict[str, Any]) -> Any:
         """Call the service; returns the new row."""
         raise NotImplementedError
 
     def create(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
-        return idempotency.once(request, lambda: self._create(request), replayable=self.replayable)
-
-    def _create(self: Any, request: Request) -> Response:
         serializer = self.get_serializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         row = self.create_with(request.user, dict(serializer.validated_data))

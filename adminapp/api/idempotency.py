@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
+from django.conf import settings
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from rest_framework.exceptions import ParseError
@@ -12,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from adminapp.api.models import KeptAnswer
-from adminapp.api.problems import KeyReused, NotReplayable
+from adminapp.api.problems import KeyReused, NotReplayable, TooLarge
 from adminapp.audit.services import changing
 
 KEPT_FOR = timedelta(hours=24)
@@ -31,8 +35,9 @@ def once(request: Request, act: Callable[[], Response], *, replayable: bool = Tr
         replayable: False when the answer holds a secret; it is then neither kept nor repeated.
     """
     key = request.headers.get("Idempotency-Key")
-    if not key:
+    if not key or getattr(request, "_once", False):
         return act()
+    request._once = True  # what is called inside may ask again
     if len(key) > MAX_KEY:
         raise ParseError(f"an Idempotency-Key has at most {MAX_KEY} characters")
     fingerprint = _fingerprint(request)
@@ -63,7 +68,40 @@ def _again(kept: KeptAnswer, fingerprint: str, *, replayable: bool) -> Response:
 
 
 def _fingerprint(request: Request) -> str:
-    body = request._request.body
+    body = _body(request._request)
     said = f"{request.method} {request.get_full_path()}\n".encode()
     # Keyed: a body may hold a password, and a plain hash of it could be searched.
     return salted_hmac("adminapp.api.idempotency", said + body, algorithm="sha256").hexdigest()
+
+
+def _body(request: HttpRequest) -> bytes:
+    """The whole body, kept for the parser; files may be larger than what Django keeps."""
+    if not hasattr(request, "_body"):
+        limit = settings.UPLOAD_LIMIT
+        read = request.read(limit + 1)
+        if len(read) > limit:
+            raise TooLarge
+        request._body = read
+    return request._body
+
+
+class OnceMixin:
+    """Every POST of the view may carry an Idempotency-Key, its own actions included.
+
+    `replayable` is False where the answer holds a secret.
+    """
+
+    replayable = True
+
+    def dispatch(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        if request.method == "POST" and hasattr(self, "post"):
+            self.post = self._once(self.post)
+        return super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
+
+    def _once(self: Any, handler: Callable[..., Response]) -> Callable[..., Response]:
+        @functools.wraps(handler)
+        def post(request: Request, *args: Any, **kwargs: Any) -> Response:
+            act = functools.partial(handler, request, *args, **kwargs)
+            return once(request, act, replayable=self.replayable)
+
+        return post

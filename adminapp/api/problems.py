@@ -122,8 +122,10 @@ def problem(
     detail: str,
     errors: list[dict[str, Any]] | None = None,
     headers: Mapping[str, str] | None = None,
+    *,
+    members: Mapping[str, Any] | None = None,
 ) -> Response:
-    """A problem response."""
+    """A problem response; `members` are further members of its body."""
     body: dict[str, Any] = {
         "type": f"urn:portcullis:problem:{kind}",
         "title": _TITLES[kind],
@@ -132,6 +134,7 @@ def problem(
     }
     if errors:
         body["errors"] = errors
+    body.update(members or {})
     return Response(body, status=code, headers=headers, content_type=MEDIA_TYPE)
 
 
@@ -139,8 +142,15 @@ def _service_problem(error: ServiceError) -> Response:
     for kind_of, code, kind in _SERVICE_ERRORS:
         if isinstance(error, kind_of):
             errors = [each.to_json() for each in getattr(error, "problems", ())]
-            return problem(code, kind, error.message, errors)
+            members = getattr(error, "members", None)
+            headers = _tag(error) if isinstance(error, Conflict) else None
+            return problem(code, kind, error.message, errors, headers, members=members)
     return problem(status.HTTP_400_BAD_REQUEST, "invalid", error.message)
+
+
+def _tag(error: Conflict) -> dict[str, str]:
+    """The version to base the next try on."""
+    return {} if error.current is None else {"ETag": f'"{error.current}"'}
 
 
 def _api_problem(error: exceptions.APIException) -> Response:

@@ -11,6 +11,8 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
 
+from adminapp.api.selection import ACTIONS, PARAMETER, FieldsMixin
+
 PROBLEM = "application/problem+json"
 _PROBLEMS = {
     "400": "What was sent cannot be accepted; `errors` points at each place.",
@@ -46,6 +48,21 @@ class ProblemSerializer(serializers.Serializer[Any]):
     errors = ProblemDetailSerializer(many=True, required=False)
 
 
+class DifferenceSerializer(serializers.Serializer[Any]):
+    """One field that is not what the caller wants it to be."""
+
+    pointer = serializers.CharField(help_text="JSON pointer into the body.")
+    yours = serializers.JSONField(help_text="What was sent.", allow_null=True)
+    theirs = serializers.JSONField(help_text="What it is now.", allow_null=True)
+
+
+class StaleProblemSerializer(ProblemSerializer):
+    """A problem that shows what the object has become."""
+
+    current = serializers.JSONField(required=False, help_text="The object as it is now.")
+    changes = DifferenceSerializer(many=True, required=False)
+
+
 class TokenScheme(OpenApiAuthenticationExtension):
     """How bearer tokens appear in the document."""
 
@@ -74,6 +91,8 @@ class Schema(AutoSchema):
             parameters.append(
                 _header("Idempotency-Key", "Sent again within a day: one deed, one answer.", False)
             )
+        if isinstance(self.view, FieldsMixin) and self.view.action in ACTIONS:
+            parameters.append(self._fields())
         return parameters
 
     def get_tags(self) -> list[str]:
@@ -83,7 +102,7 @@ class Schema(AutoSchema):
         operation = super().get_operation(*args, **kwargs)
         if operation is not None and hasattr(self.view, "rows"):
             for code in self._possible_problems():
-                operation["responses"].setdefault(code, self._problem(_PROBLEMS[code]))
+                operation["responses"].setdefault(code, self._problem(code))
         return operation
 
     def _changes_a_version(self) -> bool:
@@ -99,10 +118,16 @@ class Schema(AutoSchema):
             codes += ["412", "428"]
         return sorted(set(codes))
 
-    def _problem(self, description: str) -> dict[str, Any]:
-        component = self.resolve_serializer(ProblemSerializer, "response")
+    def _fields(self) -> OpenApiParameter:
+        return OpenApiParameter(
+            PARAMETER, str, description="Names of fields, separated by commas; all when left out."
+        )
+
+    def _problem(self, code: str) -> dict[str, Any]:
+        shape = StaleProblemSerializer if code == "412" else ProblemSerializer
+        component = self.resolve_serializer(shape, "response")
         return {
-            "description": description,
+            "description": _PROBLEMS[code],
             "content": {PROBLEM: {"schema": component.ref}},
         }
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.throttling import AnonRateThrottle, UserRateThrottle
 
+from adminapp.api.problems import TooLarge
 from adminapp.core.http import client_address
 
 if TYPE_CHECKING:
@@ -31,10 +33,16 @@ class AddressThrottle(AnonRateThrottle):
 
 
 class CountedMixin:
-    """Counts every call, those that are refused included.
+    """Counts every call, those that are refused included, and bounds what one may send.
 
     DRF asks for permission first and counts afterwards, so that guessing tokens would be free.
     """
+
+    def initial(self: Any, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)  # type: ignore[misc]
+        claimed = request.META.get("CONTENT_LENGTH") or "0"
+        if claimed.isdecimal() and int(claimed) > settings.UPLOAD_LIMIT:
+            raise TooLarge
 
     def perform_authentication(self: Any, request: Request) -> None:
         try:

@@ -6,4 +6,11 @@ from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adminapp.config.settings")
 
-application = get_asgi_application()
+django_application = get_asgi_application()
+
+# Settings are complete only now.
+from django.conf import settings  # noqa: E402
+
+from adminapp.core.bodies import BoundedBodies  # noqa: E402
+
+application = BoundedBodies(django_application, settings.UPLOAD_LIMIT)

@@ -164,6 +164,8 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 2**20
+# Files (organisations, lists of principals) may be larger; beyond this nothing is read at all.
+UPLOAD_LIMIT = env.integer("PORTCULLIS_UPLOAD_LIMIT", 32 * 2**20, minimum=2**20)
 
 # Language, time
 LANGUAGE_CODE = "en"

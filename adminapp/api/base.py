@@ -75,7 +75,13 @@ class ReadViewSet(
     mixins.RetrieveModelMixin,
     GenericViewSet,
 ):
-    """Lists and single objects, limited to what the caller may see."""
+    """Lists and single objects, limited to what the caller may see.
+
+    `kind` names the objects where parts of a domain can be delegated: those to whom an object is
+    delegated may then change it as managers do.
+    """
+
+    kind = ""
 
     def rows(self) -> QuerySet[Any]:
         """The rows that the caller may see, with what the serializer needs."""
@@ -92,8 +98,12 @@ class ReadViewSet(
         """The row of the address. Who may see it and not change it gets a 403, others a 404."""
         row = super().get_object()
         if self.request.method not in SAFE_METHODS:
-            self.require_change(self.domain_of(row))
+            self.require_change(self.domain_of(row), self.key_of(row))
         return row
+
+    def key_of(self, row: Any) -> str:
+        """The object's natural name, by which it is delegated."""
+        return str(getattr(row, "name", row))
 
     def handle_exception(self, error: Exception) -> Response:
         """Who comes too late is shown what the object has become."""
@@ -101,11 +111,15 @@ class ReadViewSet(
             outdated(self, error) if isinstance(error, Conflict) else error
         )
 
-    def require_change(self, domain: Domain | None) -> None:
+    def require_change(self, domain: Domain | None, key: str = "", *, below: str = "") -> None:
+        """Raises Forbidden unless the caller may change the object `key` of the domain."""
+        user = self.request.user
         if domain is None:
-            permissions.require_operator(self.request.user)
+            permissions.require_operator(user)
+        elif self.kind:
+            permissions.require_change(user, domain, self.kind, key, below=below)
         else:
-            permissions.require_manager(self.request.user, domain)
+            permissions.require_manager(user, domain)
 
     def shown(self, row: Any, code: int = status.HTTP_200_OK) -> Response:
         """One object, freshly read, with its version as ETag."""

@@ -100,6 +100,7 @@ class EventTypeSerializer(VersionedSerializer):
 class EventTypeViewSet(ServiceViewSet):
     """Event types; `attributes` holds a type's own ones, inherited ones stand at its parents."""
 
+    kind = "event-type"
     serializer_class = EventTypeSerializer
     filterset_class = DomainFilter
     fixed = ("domain",)
@@ -108,7 +109,8 @@ class EventTypeViewSet(ServiceViewSet):
         return selectors.event_types(self.request.user)
 
     def create_with(self, actor: User, values: dict[str, Any]) -> EventType:
-        self.require_change(values["domain"])
+        below = values.get("parent") or ""
+        self.require_change(values["domain"], values["name"], below=below)
         values["parent"] = _parent(values["domain"], values.get("parent"))
         return services.create_event_type(actor=actor, **values)
 

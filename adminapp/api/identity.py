@@ -210,7 +210,7 @@ class TokenViewSet(CreateMixin, DeleteMixin, ReadViewSet):
     def rows(self) -> QuerySet[Any]:
         return selectors.tokens(self.request.user)
 
-    def require_change(self, domain: Domain | None) -> None:
+    def require_change(self, domain: Domain | None, key: str = "", *, below: str = "") -> None:
         """`rows` holds one's own tokens and nothing else."""
 
     def domain_of(self, row: ApiToken) -> None:

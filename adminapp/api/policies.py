@@ -94,6 +94,7 @@ class PlanSerializer(serializers.Serializer[Any]):
 class PolicyViewSet(ServiceViewSet):
     """Who may publish and receive what."""
 
+    kind = "policy"
     serializer_class = PolicySerializer
     filterset_class = PolicyFilter
     fixed = ("domain",)

@@ -43,6 +43,7 @@ class RoleSerializer(VersionedSerializer):
 class RoleViewSet(ServiceViewSet):
     """Roles; their rules are alternatives."""
 
+    kind = "role"
     serializer_class = RoleSerializer
     filterset_class = DomainFilter
     fixed = ("domain",)
@@ -86,6 +87,7 @@ class AppointmentFilter(filters.FilterSet):
 class AppointmentViewSet(CreateMixin, DeleteMixin, ReadViewSet):
     """Standings of principals. DELETE ends one now; it stays on record."""
 
+    kind = "appointment"
     serializer_class = AppointmentSerializer
     filterset_class = AppointmentFilter
 

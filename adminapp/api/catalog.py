@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from adminapp.api.base import ServiceViewSet, StrictSerializer, VersionedSerializer
 from adminapp.api.fields import DomainField, NameField, NamesField
-from adminapp.api.identity import DomainFilter
+from adminapp.api.filters import DomainFilter
 from adminapp.catalog import selectors, services
 from adminapp.catalog.models import Attribute, AttributeKey, EventType, SubjectAttribute
 from adminapp.core.errors import Invalid

@@ -17,7 +17,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from adminapp.api import idempotency
 from adminapp.api.base import ReadViewSet, StrictSerializer, VersionedSerializer, expected_version
-from adminapp.api.identity import DomainFilter
+from adminapp.api.filters import DomainFilter
 from adminapp.api.pagination import Cursor
 from adminapp.api.throttling import CountedMixin
 from adminapp.core.errors import Invalid

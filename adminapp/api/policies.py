@@ -20,8 +20,9 @@ from adminapp.api.base import (
     VersionedSerializer,
     expected_version,
 )
+from adminapp.api.domains import AccessSerializer
 from adminapp.api.fields import DomainField, NameField
-from adminapp.api.identity import AccessSerializer, DomainFilter
+from adminapp.api.filters import DomainFilter
 from adminapp.api.schema import ProblemDetailSerializer
 from adminapp.identity.models import User
 from adminapp.policies import selectors, services

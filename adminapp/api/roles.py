@@ -17,7 +17,7 @@ from adminapp.api.base import (
     VersionedSerializer,
 )
 from adminapp.api.fields import DomainField
-from adminapp.api.identity import DomainFilter
+from adminapp.api.filters import DomainFilter
 from adminapp.core.errors import Invalid
 from adminapp.identity.models import Domain, Principal, User
 from adminapp.identity.selectors import principals

@@ -9,7 +9,8 @@ from rest_framework import serializers
 
 from adminapp.api.base import ReadViewSet, ServiceViewSet, VersionedSerializer
 from adminapp.api.fields import DomainField, NamesField, SharedField
-from adminapp.api.identity import DomainFilter, agents_by_name
+from adminapp.api.filters import DomainFilter
+from adminapp.api.platform import agents_by_name
 from adminapp.catalog.models import AttributeKey
 from adminapp.core.errors import Invalid
 from adminapp.identity.models import Domain, Overlay, User

@@ -334,6 +334,7 @@ def test_no_address_is_forgotten_here() -> None:
     tested = {case.path for case in CASES} | {
         "overlays",
         "agents",
+        "delegations",
         "domains",
         "appointments",
         "audit",

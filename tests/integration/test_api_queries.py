@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -18,7 +20,16 @@ from adminapp.distribution.models import (
     Revocation,
     RevocationEvent,
 )
-from adminapp.identity.models import Agent, Domain, HomeAgent, Membership, Overlay, Principal, User
+from adminapp.identity.models import (
+    Agent,
+    Delegation,
+    Domain,
+    HomeAgent,
+    Membership,
+    Overlay,
+    Principal,
+    User,
+)
 from adminapp.outbox.models import OutboxRow
 from adminapp.policies.models import Policy
 from adminapp.privacy.models import SplitPlan
@@ -30,6 +41,7 @@ API = "/api/v1"
 PATHS = [
     "domains",
     "memberships",
+    "delegations",
     "users",
     "overlays",
     "agents",
@@ -65,6 +77,9 @@ def _platform(world: World, number: int) -> None:
     user = User.objects.create(username=f"user{number}")
     domain = Domain.objects.create(name=f"d{number}", title="D", parent=world.flights)
     Membership.objects.create(user=user, domain=domain, role="auditor")
+    Delegation.objects.create(
+        user=user, domain=domain, granted_by=world.manager, ends=timezone.now() + timedelta(days=1)
+    )
     overlay = Overlay.objects.create(name=f"o{number}", title="O")
     agent = Agent.objects.create(
         name=f"agent{number}", overlay=overlay, sealing_key=key(1), verify_key=key(2)

@@ -65,7 +65,14 @@ def end_delegation(
     versions.save(row)
     after = mapping.delegation(row)
     record_row(
-        actor, row.domain, "delegation.ended", row, before=before, after=after, affects_agents=False
+        actor,
+        row.domain,
+        "delegation.ended",
+        row,
+        before=before,
+        after=after,
+        affects_agents=False,
+        revokes=True,
     )
     return row
 

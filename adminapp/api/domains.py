@@ -17,6 +17,7 @@ from adminapp.distribution.selectors import domain_progress
 from adminapp.identity import selectors, services
 from adminapp.identity.models import Domain, User
 from adminapp.policies.access import Access
+from adminapp.policies.models import Policy
 from adminapp.policies.selectors import effective_access
 
 
@@ -25,7 +26,7 @@ class AccessSerializer(serializers.Serializer[Access]):
 
     principal = serializers.CharField()
     handle = serializers.CharField()
-    action = serializers.ChoiceField(["publish", "subscribe"])
+    action = serializers.ChoiceField(Policy.Action.choices)
     type = serializers.CharField()
     attributes = serializers.ListField(child=serializers.CharField())
     condition = serializers.CharField(help_text="On the event, in words; empty is always.")

@@ -4,6 +4,7 @@ from django.urls import path, re_path
 from rest_framework.routers import SimpleRouter
 
 from adminapp.api import (
+    agreements,
     audit,
     catalog,
     distribution,
@@ -38,6 +39,8 @@ for prefix, viewset in (
     ("appointments", roles.AppointmentViewSet),
     ("trust-groups", trustgroups.TrustGroupViewSet),
     ("key-epochs", trustgroups.KeyEpochViewSet),
+    ("agreements", agreements.AgreementViewSet),
+    ("directory", agreements.DirectoryViewSet),
     ("policies", policies.PolicyViewSet),
     ("classifications", privacy.ClassificationViewSet),
     ("split-plans", privacy.SplitPlanViewSet),

@@ -58,6 +58,7 @@ INSTALLED_APPS = [
     "adminapp.catalog",
     "adminapp.roles",
     "adminapp.trustgroups",
+    "adminapp.agreements",
     "adminapp.policies",
     "adminapp.privacy",
     "adminapp.distribution",

@@ -332,6 +332,8 @@ def test_a_revocation_is_the_managers(world: World, browsers: dict[str, Client])
 def test_no_address_is_forgotten_here() -> None:
     """A collection that is added to the API must be added to this module."""
     tested = {case.path for case in CASES} | {
+        "agreements",  # tests/integration/test_api_agreements.py
+        "directory",
         "overlays",
         "agents",
         "delegations",

@@ -17,7 +17,7 @@ from adminapp.api import idempotency
 from adminapp.api.problems import VersionMissing
 from adminapp.api.selection import FieldsMixin
 from adminapp.api.stale import outdated
-from adminapp.api.throttling import CountedMixin
+from adminapp.api.throttling import CountedMixin, count_call
 from adminapp.core.errors import Conflict, Invalid, Problem
 from adminapp.identity import permissions
 from adminapp.identity.models import Domain
@@ -97,8 +97,11 @@ class ReadViewSet(
     def get_object(self) -> Any:
         """The row of the address. Who may see it and not change it gets a 403, others a 404."""
         row = super().get_object()
+        domain = self.domain_of(row)
+        if domain is not None:
+            count_call(self.request, domain)
         if self.request.method not in SAFE_METHODS:
-            self.require_change(self.domain_of(row), self.key_of(row))
+            self.require_change(domain, self.key_of(row))
         return row
 
     def key_of(self, row: Any) -> str:

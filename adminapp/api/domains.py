@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import django_filters as filters
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -13,9 +14,11 @@ from rest_framework.response import Response
 
 from adminapp.api.base import ServiceViewSet, VersionedSerializer
 from adminapp.api.fields import DomainField
+from adminapp.api.throttling import calls_this_minute
 from adminapp.distribution.selectors import domain_progress
-from adminapp.identity import selectors, services
+from adminapp.identity import quotas, selectors, services
 from adminapp.identity.models import Domain, User
+from adminapp.identity.platform import OPERATORS_FIELDS
 from adminapp.policies.access import Access
 from adminapp.policies.models import Policy
 from adminapp.policies.selectors import effective_access
@@ -43,6 +46,40 @@ class ProgressSerializer(serializers.Serializer[Any]):
     behind = serializers.ListField(child=serializers.CharField())
 
 
+def _quota(what: str, min_value: int = 0) -> serializers.IntegerField:
+    return serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=min_value,
+        max_value=2_147_483_647,
+        help_text=f"{what}; null is the platform's default. Set by operators.",
+    )
+
+
+class UseSerializer(serializers.Serializer[Any]):
+    used = serializers.IntegerField()
+    limit = serializers.IntegerField()
+
+
+class UsageSerializer(serializers.Serializer[Any]):
+    """What a domain has used of its quotas."""
+
+    objects = UseSerializer()
+    principals = UseSerializer()
+    requests = UseSerializer(help_text="In the minute that runs.")
+    by_kind = serializers.DictField(
+        child=serializers.IntegerField(), help_text="How many objects of each kind."
+    )
+
+
+class DomainsFilter(filters.FilterSet):
+    name = filters.CharFilter(lookup_expr="icontains", help_text="A part of the name.")
+    parent = filters.CharFilter(field_name="parent__name", help_text="Name of the domain above.")
+    root = filters.BooleanFilter(
+        field_name="parent", lookup_expr="isnull", help_text="Whether it stands below no other."
+    )
+
+
 class DomainSerializer(VersionedSerializer):
     name = serializers.CharField(max_length=64)
     title = serializers.CharField(max_length=200)
@@ -50,6 +87,15 @@ class DomainSerializer(VersionedSerializer):
     parent = DomainField(required=False, allow_null=True)
     lease_seconds = serializers.IntegerField(required=False, min_value=5, max_value=86_400)
     encoding = serializers.ChoiceField(Domain.Encoding.choices, required=False)
+    approval = serializers.ChoiceField(
+        Domain.Approval.choices,
+        required=False,
+        help_text="Which changes wait for a second person; `sensitive` are those of protected "
+        "attributes.",
+    )
+    max_objects = _quota("Objects that it may have")
+    max_principals = _quota("Principals that it may have")
+    requests_per_minute = _quota("Calls of the API a minute", min_value=1)
     revision = serializers.IntegerField(
         read_only=True, help_text="Rises with every change that agents must hear of."
     )
@@ -59,6 +105,7 @@ class DomainViewSet(ServiceViewSet):
     """Organisations."""
 
     serializer_class = DomainSerializer
+    filterset_class = DomainsFilter
     fixed = ("name",)
 
     def rows(self) -> QuerySet[Any]:
@@ -73,8 +120,9 @@ class DomainViewSet(ServiceViewSet):
     def update_with(
         self, actor: User, row: Domain, values: dict[str, Any], version: int | None
     ) -> Domain:
-        if values.get("parent", row.parent) == row.parent:
-            values.pop("parent", None)
+        for name in OPERATORS_FIELDS & set(values):
+            if values[name] == getattr(row, name):
+                del values[name]
         return services.update_domain(
             actor=actor, domain=row, data=values, expected_version=version
         )
@@ -88,6 +136,21 @@ class DomainViewSet(ServiceViewSet):
         """Who may publish and receive what now, attribute by attribute."""
         lines = effective_access(self.get_object())
         return Response(AccessSerializer(lines, many=True).data)
+
+    @extend_schema(responses=UsageSerializer, filters=False)
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def usage(self, request: Request, pk: str | None = None) -> Response:
+        """What the domain has used of its quotas."""
+        domain = self.get_object()
+        found = quotas.usage(domain)
+        calls = quotas.Use(calls_this_minute(domain), quotas.requests_per_minute(domain))
+        shown = {
+            "objects": found.objects,
+            "principals": found.principals,
+            "requests": calls,
+            "by_kind": found.by_kind,
+        }
+        return Response(UsageSerializer(shown).data)
 
     @extend_schema(responses=ProgressSerializer, filters=False)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])

@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.exceptions import NotFound
 
+from adminapp.api.throttling import count_call
 from adminapp.identity.models import Agent, Domain, Overlay
 
 
@@ -42,6 +43,7 @@ class DomainField(serializers.SlugRelatedField):
         found = self.get_queryset().filter(name=data).first() if isinstance(data, str) else None
         if found is None:
             raise NotFound
+        count_call(self.context["request"], found)
         return found
 
 

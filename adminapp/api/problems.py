@@ -14,7 +14,15 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from adminapp.core.authority import AuthorityError
-from adminapp.core.errors import Conflict, Forbidden, InUse, Invalid, Problem, ServiceError
+from adminapp.core.errors import (
+    Conflict,
+    Forbidden,
+    InUse,
+    Invalid,
+    OverQuota,
+    Problem,
+    ServiceError,
+)
 
 MEDIA_TYPE = "application/problem+json"
 _LOG = logging.getLogger(__name__)
@@ -24,6 +32,7 @@ _TITLES = {
     "parse": "The body cannot be read",
     "signed-out": "Sign in first",
     "forbidden": "You may not do this",
+    "quota": "The domain's quota is used up",
     "not-found": "There is no such thing",
     "method": "This cannot be done here",
     "not-acceptable": "This representation does not exist",
@@ -75,6 +84,7 @@ _SERVICE_ERRORS: tuple[tuple[type[Exception], int, str], ...] = (
     (Invalid, status.HTTP_400_BAD_REQUEST, "invalid"),
     (Conflict, status.HTTP_412_PRECONDITION_FAILED, "stale"),
     (InUse, status.HTTP_409_CONFLICT, "in-use"),
+    (OverQuota, status.HTTP_403_FORBIDDEN, "quota"),
     (Forbidden, status.HTTP_403_FORBIDDEN, "forbidden"),
 )
 _API_ERRORS: tuple[tuple[type[exceptions.APIException], str], ...] = (

@@ -35,6 +35,11 @@ SPARK_THRESHOLD = env.integer("PORTCULLIS_SPARK_THRESHOLD", 50_000)
 DRAIN_SECONDS = env.integer("PORTCULLIS_DRAIN_SECONDS", 20)
 DRAIN_LIMIT_SECONDS = env.integer("PORTCULLIS_DRAIN_LIMIT_SECONDS", 60)
 
+# What a domain may have and do unless an operator gives it a quota of its own.
+MAX_OBJECTS = env.integer("PORTCULLIS_MAX_OBJECTS", 1_000_000)
+MAX_PRINCIPALS = env.integer("PORTCULLIS_MAX_PRINCIPALS", 1_000_000)
+DOMAIN_REQUESTS_PER_MINUTE = env.integer("PORTCULLIS_DOMAIN_REQUESTS", 6000, minimum=1)
+
 INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",

@@ -96,5 +96,9 @@ class AwaitingApproval(ServiceError):
         self.domain = domain
 
 
+class OverQuota(ServiceError):
+    """A domain would hold more than its quota allows."""
+
+
 class Forbidden(ServiceError):
     """The actor may see this but not do it."""

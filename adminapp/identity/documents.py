@@ -10,7 +10,8 @@ from adminapp.identity import kinds, mapping, selectors, services
 from adminapp.identity.kinds import Document, Kind
 from adminapp.identity.models import Agent, Domain, Principal, User
 
-_REST_OF_DOMAIN = ("title", "description", "lease_seconds", "encoding")
+_REST_OF_DOMAIN = ("title", "description", "lease_seconds", "encoding", "approval")
+_QUOTAS = ("max_objects", "max_principals", "requests_per_minute")
 
 
 def register_all() -> None:
@@ -32,6 +33,8 @@ def _create_domain(actor: User | None, _domain: None, _key: str, document: Docum
 
 def _update_domain(actor: User | None, row: Domain, document: Document) -> Domain:
     data = {name: document[name] for name in _REST_OF_DOMAIN}
+    # Only operators change these: a manager's file may repeat them as they are.
+    data |= {name: document[name] for name in _QUOTAS if document[name] != getattr(row, name)}
     parent = _parent(document)
     if parent != row.parent:
         data["parent"] = parent
@@ -62,7 +65,16 @@ DOMAIN = Kind(
     delete=_delete_domain,
     document=mapping.domain,
     required=("name", "title"),
-    defaults={"description": "", "parent": None, "lease_seconds": 30, "encoding": "bloom"},
+    defaults={
+        "description": "",
+        "parent": None,
+        "lease_seconds": 30,
+        "encoding": "bloom",
+        "approval": "never",
+        "max_objects": None,
+        "max_principals": None,
+        "requests_per_minute": None,
+    },
     after=lambda document: [document["parent"]] if document.get("parent") else [],
 )
 
@@ -141,6 +153,7 @@ PRINCIPAL = Kind(
     update=_update_principal,
     delete=_delete_principal,
     document=mapping.principal,
+    count=lambda domain: selectors.active_principals(domain).count(),
     required=("name", "kind"),
     defaults={
         "attributes": {},

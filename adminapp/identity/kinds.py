@@ -45,6 +45,8 @@ class Kind:
         key: the natural key, from a document.
         after: keys of the same kind that must be there first.
         normal: brings a document into canonical form (sorted lists, types spelt out).
+        count: how many objects of this kind a domain has, for its quota; without it the documents
+            are counted.
         inherits: whether sub-domains inherit it.
         person: whether it tells of a person.
     """
@@ -62,6 +64,7 @@ class Kind:
     key: Callable[[Mapping[str, Any]], str] = _by_name
     after: Callable[[Mapping[str, Any]], Iterable[str]] = _nothing
     normal: Callable[[Domain | None, Document], Document] = lambda _domain, document: document
+    count: Callable[[Domain], int] | None = None
     inherits: bool = False
     person: bool = False
 
@@ -118,6 +121,11 @@ def kind(name: str) -> Kind:
     if name not in _kinds:
         raise Invalid([Problem.from_input_error(unknown("kind", name, _kinds), "/kind")])
     return _kinds[name]
+
+
+def names() -> Iterable[str]:
+    """The names of all kinds."""
+    return _kinds.keys()
 
 
 def inherits(name: str) -> bool:

@@ -39,6 +39,10 @@ def domain(row: Domain) -> dict[str, Any]:
         "parent": row.parent.name if row.parent else None,
         "lease_seconds": row.lease_seconds,
         "encoding": row.encoding,
+        "approval": row.approval,
+        "max_objects": row.max_objects,
+        "max_principals": row.max_principals,
+        "requests_per_minute": row.requests_per_minute,
     }
 
 

@@ -26,11 +26,22 @@ class User(AbstractUser, Versioned):
 
 
 class Domain(Versioned):
-    """An organisation with its own model, policies and managers."""
+    """An organisation with its own model, policies and managers.
+
+    The counts are what the quotas look at. They may be too high (rows that went with others are
+    not counted back) and are made exact before anything is refused; None is not counted yet.
+    """
 
     class Encoding(models.TextChoices):
         BLOOM = "bloom"
         TOKENS = "tokens"
+
+    class Approval(models.TextChoices):
+        """Which changes wait for a second person."""
+
+        NEVER = "never"
+        SENSITIVE = "sensitive"
+        ALWAYS = "always"
 
     name = models.CharField(max_length=64, unique=True, validators=[names.slug])
     title = models.CharField(max_length=200)
@@ -43,11 +54,34 @@ class Domain(Versioned):
         default=30, validators=[MinValueValidator(5), MaxValueValidator(86_400)]
     )
     encoding = models.CharField(max_length=16, choices=Encoding, default=Encoding.BLOOM)
+    approval = models.CharField(max_length=16, choices=Approval, default=Approval.NEVER)
+    max_objects = models.PositiveIntegerField(null=True, blank=True)
+    max_principals = models.PositiveIntegerField(null=True, blank=True)
+    requests_per_minute = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)]
+    )
+    object_count = models.PositiveIntegerField(null=True, blank=True, editable=False)
+    principal_count = models.PositiveIntegerField(null=True, blank=True, editable=False)
 
     objects = DomainQuerySet.as_manager()
 
     class Meta:
         ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(parent__isnull=True) | ~models.Q(parent=models.F("id")),
+                name="domain_not_below_itself",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(approval__in=["never", "sensitive", "always"]),
+                name="domain_approval_known",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(requests_per_minute__isnull=True)
+                | models.Q(requests_per_minute__gte=1),
+                name="domain_takes_requests",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

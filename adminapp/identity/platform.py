@@ -8,7 +8,8 @@ from typing import Any
 from adminapp.audit import services as audit
 from adminapp.core import versions
 from adminapp.core.errors import InUse, Invalid
-from adminapp.identity import mapping, permissions
+from adminapp.identity import mapping, permissions, ports
+from adminapp.identity.lineage import MAX_DEPTH, lineage
 from adminapp.identity.models import (
     Agent,
     Domain,
@@ -17,7 +18,16 @@ from adminapp.identity.models import (
 )
 from adminapp.identity.recording import delete_row, record_row
 
-DOMAIN_FIELDS = frozenset({"title", "description", "parent", "lease_seconds", "encoding"})
+QUOTAS = frozenset({"max_objects", "max_principals", "requests_per_minute"})
+OPERATORS_FIELDS = frozenset({"parent"}) | QUOTAS
+DOMAIN_FIELDS = OPERATORS_FIELDS | {
+    "title",
+    "description",
+    "lease_seconds",
+    "encoding",
+    "approval",
+}
+_UNHEARD = QUOTAS | {"approval"}
 
 
 @audit.change
@@ -30,18 +40,27 @@ def create_domain(
     parent: Domain | None = None,
     lease_seconds: int = 30,
     encoding: str = Domain.Encoding.BLOOM,
+    approval: str = Domain.Approval.NEVER,
+    max_objects: int | None = None,
+    max_principals: int | None = None,
+    requests_per_minute: int | None = None,
 ) -> Domain:
+    """A new domain, below `parent` if there is one; quotas that are None are the platform's."""
     permissions.require_operator(actor)
-    domain = versions.create(
-        Domain(
-            name=name,
-            title=title,
-            description=description,
-            parent=parent,
-            lease_seconds=lease_seconds,
-            encoding=encoding,
-        )
+    domain = Domain(
+        name=name,
+        title=title,
+        description=description,
+        parent=parent,
+        lease_seconds=lease_seconds,
+        encoding=encoding,
+        approval=approval,
+        max_objects=max_objects,
+        max_principals=max_principals,
+        requests_per_minute=requests_per_minute,
     )
+    _check_depth(parent, height=1)
+    versions.create(domain)
     record_row(actor, domain, "domain.created", domain, after=mapping.domain(domain))
     return domain
 
@@ -54,26 +73,54 @@ def update_domain(
     data: Mapping[str, Any],
     expected_version: int | None = None,
 ) -> Domain:
-    """Change title, description, parent (operators), lease or encoding."""
+    """Change title, description, lease, encoding or approval; operators also parent and quotas."""
     permissions.require_manager(actor, domain)
-    if "parent" in data:
+    if OPERATORS_FIELDS & set(data):
         permissions.require_operator(actor)
     row = versions.locked(domain, expected_version)
-    before = mapping.domain(row)
+    before, parent_id = mapping.domain(row), row.parent_id
     versions.assign(row, data, DOMAIN_FIELDS)
     _check_ancestors(row)
     versions.save(row)
-    record_row(actor, row, "domain.updated", row, before=before, after=mapping.domain(row))
+    moved = row.parent_id != parent_id
+    if moved:
+        ports.verify_model(row)
+    record_row(
+        actor,
+        row,
+        "domain.updated",
+        row,
+        before=before,
+        after=mapping.domain(row),
+        affects_agents=not data or not _UNHEARD.issuperset(data),
+        below=moved,
+    )
     return row
 
 
 def _check_ancestors(domain: Domain) -> None:
+    """Refuse circles; two changes at once cannot make one, since changes queue up."""
     seen, above = {domain.pk}, domain.parent
     while above is not None:
         if above.pk in seen:
             raise Invalid.at("/parent", "a domain cannot stand below itself")
         seen.add(above.pk)
         above = above.parent
+    _check_depth(domain.parent, height=_height(domain))
+
+
+def _height(domain: Domain) -> int:
+    height, level = 0, [domain.pk]
+    while level and height <= MAX_DEPTH:
+        height += 1
+        level = list(Domain.objects.filter(parent_id__in=level).values_list("pk", flat=True))
+    return height
+
+
+def _check_depth(parent: Domain | None, *, height: int) -> None:
+    depth = 0 if parent is None else len(lineage(parent))
+    if depth + height > MAX_DEPTH:
+        raise Invalid.at("/parent", f"domains stand at most {MAX_DEPTH} deep")
 
 
 @audit.change

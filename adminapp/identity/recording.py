@@ -9,7 +9,7 @@ from django.db.models import F, ProtectedError
 from adminapp.audit import services as audit
 from adminapp.core import journal
 from adminapp.core.errors import InUse
-from adminapp.identity import kinds
+from adminapp.identity import kinds, quotas
 from adminapp.identity.lineage import descendants
 from adminapp.identity.models import Domain, User
 from adminapp.outbox import services as outbox
@@ -28,6 +28,7 @@ def record_change(
     after: Any,
     affects_agents: bool = True,
     revokes: bool = False,
+    below: bool = False,
 ) -> int:
     """Write the audit entry and, when agents must hear of it, a new revision to be compiled.
 
@@ -38,6 +39,7 @@ def record_change(
         after: its document after.
         affects_agents: False leaves revision and outbox alone.
         revokes: whether it can only take rights away; such a change waits for nobody.
+        below: whether it concerns all sub-domains, whatever the kind.
 
     Returns:
         The domain's revision after the change, 0 for the platform.
@@ -57,6 +59,8 @@ def record_change(
             revokes=revokes,
         )
     )
+    if domain is not None:
+        quotas.count(domain, object_type, quotas.held(after) - quotas.held(before))
     audit.write(
         actor=actor,
         action=action,
@@ -74,9 +78,9 @@ def record_change(
             _next_revision(book, pk)
         return 0
     domain.revision = _next_revision(book, domain.pk)
-    if kinds.inherits(object_type):
-        for below in descendants(domain):
-            _next_revision(book, below.pk)
+    if below or kinds.inherits(object_type):
+        for each in descendants(domain):
+            _next_revision(book, each.pk)
     return domain.revision
 
 
@@ -106,6 +110,7 @@ def record_row(
     key: str | None = None,
     affects_agents: bool = True,
     revokes: bool = False,
+    below: bool = False,
 ) -> int:
     """`record_change` for a row; the action's first word is the type of the object.
 
@@ -123,6 +128,7 @@ def record_row(
         after=after,
         affects_agents=affects_agents,
         revokes=revokes,
+        below=below,
     )
 
 

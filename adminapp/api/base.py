@@ -92,7 +92,7 @@ class ReadViewSet(
 
     def domain_of(self, row: Any) -> Domain | None:
         """Whose row it is; None is the platform's."""
-        return row.domain
+        return getattr(row, "domain", None)
 
     def get_object(self) -> Any:
         """The row of the address. Who may see it and not change it gets a 403, others a 404."""

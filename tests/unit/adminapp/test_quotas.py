@@ -10,7 +10,6 @@ from django.db import IntegrityError, connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from adminapp.api import throttling
 from adminapp.catalog import services as catalog
 from adminapp.core.errors import Forbidden, Invalid, OverQuota
 from adminapp.identity import kinds, lineage, quotas, services
@@ -210,7 +209,9 @@ def test_quotas_over_rest(world: World, browsers: dict[str, Client]) -> None:
 def test_calls_are_counted_by_domain(
     world: World, browsers: dict[str, Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttling, "time", SimpleNamespace(time=lambda: 1_700_000_030.0))
+    monkeypatch.setattr(
+        "adminapp.api.throttling.time", SimpleNamespace(time=lambda: 1_700_000_030.0)
+    )
     limit(world, requests_per_minute=3)
     url = f"{API}/domains/{world.flights.pk}"
     listed = f"{API}/principals?domain=flights"

@@ -6,6 +6,7 @@ from typing import Any
 
 import django_filters as filters
 from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from adminapp.api.base import (
@@ -21,22 +22,78 @@ from adminapp.api.filters import DomainFilter
 from adminapp.core.errors import Invalid
 from adminapp.identity.models import Domain, Principal, User
 from adminapp.identity.selectors import principals
-from adminapp.roles import selectors, services
-from adminapp.roles.models import Appointment, Role
+from adminapp.roles import mapping, selectors, services
+from adminapp.roles.models import Appointment, Role, RoleRule
+
+
+@extend_schema_field({"type": "array", "items": {"type": "string"}})
+class ConstraintsField(serializers.Field):
+    """A list of texts; one text may stand alone."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+@extend_schema_field(
+    {
+        "oneOf": [
+            {"type": "string"},
+            {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "type": {"type": "object"}},
+                "required": ["name"],
+            },
+        ]
+    }
+)
+class ParameterField(serializers.Field):
+    """The name of a parameter, or an object with its name and type."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "number"}]})
+class TermField(ParameterField):
+    """Text or a number."""
 
 
 class RuleSerializer(StrictSerializer):
     """One way to activate a role."""
 
-    prerequisites = serializers.ListField(child=serializers.CharField(), required=False)
-    appointments = serializers.ListField(child=serializers.CharField(), required=False)
-    constraints = serializers.CharField(required=False, allow_blank=True)
+    role = serializers.CharField(
+        required=False, help_text="What is activated: `officer(x)`; the bare name by default."
+    )
+    prerequisites = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="Roles: `employee(x)`."
+    )
+    appointments = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="Appointments: `badge(x, y)`."
+    )
+    constraints = ConstraintsField(
+        required=False, help_text="Conditions on the environment: `env.hour >= 9`."
+    )
+    membership = serializers.ListField(
+        child=serializers.CharField(),
+        required=False,
+        help_text="The conditions above that must keep holding; all by default.",
+    )
+
+    def to_representation(self, instance: RoleRule) -> dict[str, Any]:
+        return mapping.rule_document(instance)
 
 
 class RoleSerializer(VersionedSerializer):
     domain = DomainField()
     name = serializers.CharField(max_length=64)
     title = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    parameters = serializers.ListField(child=ParameterField(), required=False)
     rules = RuleSerializer(many=True, required=False)
 
 
@@ -71,6 +128,9 @@ class AppointmentSerializer(VersionedSerializer):
     principal = serializers.IntegerField(source="principal_id", help_text="Its identifier.")
     principal_name = serializers.CharField(source="principal.name", read_only=True)
     name = serializers.CharField(max_length=64)
+    parameters = serializers.ListField(
+        child=TermField(), required=False, help_text="Values: `[7, West]` of `badge(7, West)`."
+    )
     starts = serializers.DateTimeField(required=False)
     ends = serializers.DateTimeField(required=False, allow_null=True)
     issuer = serializers.CharField(source="issuer.username", read_only=True, allow_null=True)

@@ -111,7 +111,14 @@ def find(request: HttpRequest, domain: Domain, name: str) -> Principal:
 
 def _known_appointments(domain: Domain) -> list[str]:
     """What the domain's role rules ask for."""
-    return sorted({name for rule in roles.rules(domain) for name in rule.appointments})
+    return sorted(
+        {
+            each.atom.name
+            for rule in roles.rules(domain)
+            for each in rule.credentials
+            if each.kind == "appointment"
+        }
+    )
 
 
 # -- appointments ----------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bitarray import bitarray
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
@@ -14,7 +15,7 @@ from adminapp.identity.models import Domain, Principal
 from adminapp.policies import selectors as policies
 from adminapp.policies.models import Policy
 from adminapp.roles import selectors
-from adminapp.roles.mapping import role_attribute
+from adminapp.roles.activations import Activations
 from adminapp.roles.models import Role
 
 
@@ -32,7 +33,7 @@ class Row:
 @in_domain
 def index(request: HttpRequest, domain: Domain) -> HttpResponse:
     principals = list(identity.active_principals(domain))
-    values = selectors.subject_values_of(domain, principals)
+    having = selectors.activations(domain, principals=[each.pk for each in principals])
     named = list(policies.policies(request.user, domain))
     rows = [
         Row(
@@ -41,7 +42,7 @@ def index(request: HttpRequest, domain: Domain) -> HttpResponse:
                 words.role_rule(rule.prerequisites, rule.appointments, rule.constraints)
                 for rule in role.rules.all()
             ],
-            [p for p in principals if (role_attribute(role.name), True) in values[p.pk]],
+            _holders(having, role.name, principals),
             [policy for policy in named if f'"{role.name}"' in policy.expression],
         )
         for role in selectors.roles(request.user, domain)
@@ -57,3 +58,10 @@ def index(request: HttpRequest, domain: Domain) -> HttpResponse:
         rows=rows,
         appointments=selectors.appointments(request.user, domain).order_by("-starts")[:50],
     )
+
+
+def _holders(having: Activations, role: str, principals: list[Principal]) -> list[Principal]:
+    rows = having.roles.get(role)
+    if rows is None:
+        return []
+    return [principals[position] for position in having.holders(rows).search(bitarray("1"))]

@@ -242,7 +242,7 @@ def _literal(literal: Literal) -> str:
     return access.describe([literal]).removeprefix("where ")
 
 
-def role_rule(prerequisites: list[str], appointments: list[str], constraints: str) -> str:
+def role_rule(prerequisites: list[str], appointments: list[str], constraints: list[str]) -> str:
     """One way to get a role, in words."""
     parts = []
     if appointments:
@@ -250,7 +250,7 @@ def role_rule(prerequisites: list[str], appointments: list[str], constraints: st
     if prerequisites:
         parts.append(f"has role {listing(list(prerequisites), limit=20)}")
     if constraints:
-        parts.append(f"while {constraints}")
+        parts.append(f"while {' and '.join(constraints)}")
     return "; ".join(parts) or "always"
 
 

@@ -142,8 +142,12 @@ def _rule(
 ) -> RuleView:
     name = encodings.rule_id(rule, key)
     encoded = held.get((encodings.Kind.RULE, name, 0), b"")
-    subjects = [data for (kind, _, _), data in held.items() if kind == encodings.Kind.SUBJECT]
-    granted = [data for data in subjects if encoded and match(encoded, data, parameters).granted]
+    subjects = [place for place in held if place[0] == encodings.Kind.SUBJECT]
+    granted = {  # by handle: one of several encodings of a client suffices
+        place[1]
+        for place in subjects
+        if encoded and match(encoded, held[place], parameters).granted
+    }
     return RuleView(
         id=name,
         subject_tokens=rule.subject_tokens,
@@ -153,7 +157,7 @@ def _rule(
         size=len(encoded),
         bits=sum(byte.bit_count() for byte in encoded),
         grants=len(granted),
-        clients=len(subjects),
+        clients=len({handle for _, handle, _ in subjects}),
     )
 
 

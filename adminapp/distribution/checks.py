@@ -37,7 +37,10 @@ def conjunctions(domain: Domain) -> Iterator[Problem]:
     predicates = predicates_of(
         [each.subject for policy in plain for each in policy.conjunctions], SUBJECT
     )
-    for subject in subjects:
-        if len(subject_tokens(subject.values, predicates, asked)) > most:
-            message = f"policies test `{subject.principal}` for more than {most} things"
-            yield Problem("", message, "too-large")
+    long = {
+        subject.principal
+        for subject in subjects
+        if len(subject_tokens(subject.values, predicates, asked)) > most
+    }
+    for name in sorted(long):
+        yield Problem("", f"policies test `{name}` for more than {most} things", "too-large")

@@ -101,8 +101,14 @@ def _epoch_content(domain: PlainDomain, agent: PlainAgent, epoch: EncodingEpoch)
         parameters=parameters.to_json(),
         rules=_rules(plan, key, epochs.tag_key(epoch, agent.overlay), encoded),
         subjects=tuple(
-            EncodedSubject(handle, (encoded[encodings.Kind.SUBJECT, handle, 0],))
-            for handle in plan.subjects
+            EncodedSubject(
+                handle,
+                tuple(
+                    encoded[encodings.Kind.SUBJECT, handle, number]
+                    for number in range(len(variants))
+                ),
+            )
+            for handle, variants in plan.subjects.items()
         ),
     )
 

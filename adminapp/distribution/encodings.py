@@ -64,7 +64,11 @@ def rule_id(rule: PlainRule, key: bytes) -> str:
 
 def items_of(plan: AgentPlan, key: bytes) -> list[Item]:
     """Everything that an agent's plan needs encoded."""
-    subjects = [Item(Kind.SUBJECT, name, 0, held) for name, held in plan.subjects.items()]
+    subjects = [
+        Item(Kind.SUBJECT, name, number, held)
+        for name, variants in plan.subjects.items()
+        for number, held in enumerate(variants)
+    ]
     rules = [Item(Kind.RULE, rule_id(rule, key), 0, rule.subject_tokens) for rule in plan.rules]
     return subjects + rules
 

@@ -81,7 +81,7 @@ def _subjects(domain: Domain, serving: set[str]) -> tuple[PlainSubject, ...]:
         PlainSubject(
             handle=row.handle,
             kind=row.kind,
-            values=dict(values[row.pk]),
+            variants=tuple(dict(each) for each in values[row.pk]),
             homes=_homes(row, serving),
             sealing_key=unb64(row.sealing_key),
             verify_key=unb64(row.verify_key),

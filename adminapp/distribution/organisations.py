@@ -198,11 +198,10 @@ class _Load:
 
     def _role(self, item: Any) -> None:
         row = Role.objects.filter(domain=self._domain, name=item.name).first()
-        empty = {"prerequisites": [], "appointments": [], "constraints": ""}
         self._settle(
             "role",
             role_mapping.role(row) if row else None,
-            {**asdict(item), "rules": [{**empty, **rule} for rule in item.rules]},
+            role_mapping.normal_role(asdict(item)),
             create=lambda: roles.create_role(**self._who, **asdict(item)),
             update=lambda: roles.update_role(
                 actor=self._actor, role=row, data={"title": item.title}, rules=item.rules

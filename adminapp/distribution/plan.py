@@ -49,11 +49,14 @@ class PlainPolicy:
 
 @dataclass(frozen=True)
 class PlainSubject:
-    """A client: what policies see of it, and the agent it is at home with on each overlay."""
+    """A client: what policies see of it, and the agent it is at home with on each overlay.
+
+    Any of its variants may satisfy a policy, one as a whole; with none it has no rights.
+    """
 
     handle: str
     kind: str
-    values: Mapping[str, Value]
+    variants: tuple[Mapping[str, Value], ...]
     homes: Mapping[str, str]
     sealing_key: bytes
     verify_key: bytes
@@ -127,16 +130,21 @@ class PlainRule:
 
 @dataclass(frozen=True)
 class AgentPlan:
-    """What one agent holds in one epoch, in plain."""
+    """What one agent holds in one epoch, in plain.
+
+    Args:
+        subjects: by handle the conjunctions of the subject: tokens of one or more variants.
+    """
 
     rules: tuple[PlainRule, ...]
-    subjects: Mapping[str, tuple[str, ...]]
+    subjects: Mapping[str, tuple[tuple[str, ...], ...]]
 
     @property
     def longest(self) -> int:
         """Tokens of the longest conjunction."""
         lengths = [len(rule.subject_tokens) for rule in self.rules]
-        return max([*lengths, *map(len, self.subjects.values())], default=0)
+        lengths += [len(held) for variants in self.subjects.values() for held in variants]
+        return max(lengths, default=0)
 
 
 def plan_agent(domain: PlainDomain, agent: PlainAgent, capacity: int | None = None) -> AgentPlan:
@@ -147,24 +155,50 @@ def plan_agent(domain: PlainDomain, agent: PlainAgent, capacity: int | None = No
             fit is left out: it grants nothing until an epoch with more room is in force.
     """
     local = domain.at_home(agent)
-    rules = rules_for(domain.policies, [subject.values for subject in local])
+    rules = rules_for(domain.policies, [each for subject in local for each in subject.variants])
     if capacity is not None:
         rules = tuple(rule for rule in rules if len(rule.subject_tokens) <= capacity)
     # INVARIANT: a subject's encoding holds only tokens that some rule at this agent asks for;
     # what no policy names is in no encoding.
     asked = frozenset(token for rule in rules for token in rule.subject_tokens)
     subjects = {
-        subject.handle: subject_tokens(subject.values, domain.subject_predicates, asked)
+        subject.handle: subject_conjunctions(
+            subject.variants, domain.subject_predicates, asked, capacity
+        )
         for subject in local
     }
-    if capacity is not None:
-        subjects = {name: held for name, held in subjects.items() if len(held) <= capacity}
-    return AgentPlan(rules=rules, subjects=subjects)
+    return AgentPlan(rules=rules, subjects={name: held for name, held in subjects.items() if held})
 
 
 def longest_conjunction(domain: PlainDomain) -> int:
     """Tokens of the longest conjunction that any agent would hold."""
     return max((plan_agent(domain, agent).longest for agent in domain.agents), default=0)
+
+
+def subject_conjunctions(
+    variants: Iterable[Mapping[str, Value]],
+    predicates: Iterable[Predicate],
+    asked: frozenset[str],
+    capacity: int | None = None,
+) -> tuple[tuple[str, ...], ...]:
+    """The tokens of each variant, in a fixed order, without those that another one has all of.
+
+    A rule asks only for what is there, so a variant that has less than another grants nothing
+    more. INVARIANT: tokens of two variants never stand together: what a principal may do in one
+    activation of a role must not be opened by a parameter of another.
+    """
+    wanted = tuple(predicates)
+    found = {subject_tokens(values, wanted, asked) for values in variants}
+    sets = [
+        (held, frozenset(held))
+        for held in sorted(found, key=lambda held: (-len(held), held))
+        if capacity is None or len(held) <= capacity
+    ]
+    return tuple(
+        held
+        for number, (held, tokens) in enumerate(sets)
+        if not any(tokens <= other for _, other in sets[:number])
+    )
 
 
 def subject_tokens(
@@ -241,7 +275,9 @@ def published_types(domain: PlainDomain, subject: PlainSubject) -> tuple[str, ..
                 for policy in domain.policies
                 if policy.action == "publish"
                 and any(
-                    each.for_subject(subject.values) is not None for each in policy.conjunctions
+                    each.for_subject(values) is not None
+                    for each in policy.conjunctions
+                    for values in subject.variants
                 )
             }
         )

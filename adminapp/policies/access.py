@@ -90,7 +90,7 @@ _Slot: TypeAlias = tuple[str, str, str, str]  # principal, handle, action, type
 
 def effective(subjects: Iterable[Subject], rules: Iterable[Rule]) -> list[Access]:
     """Everything that the rules permit the subjects, by plain evaluation."""
-    found = [
+    found = {  # several variants of a principal may have the same
         Access(
             subject.principal, subject.handle, rule.action, name, attributes, condition, rule.policy
         )
@@ -98,7 +98,7 @@ def effective(subjects: Iterable[Subject], rules: Iterable[Rule]) -> list[Access
         for rule in rules
         for condition in _conditions(subject, rule)
         for name, attributes in rule.types.items()
-    ]
+    }
     return sorted(found)
 
 

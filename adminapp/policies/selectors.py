@@ -42,7 +42,7 @@ def policies_in_force(domain: Domain, *, at: datetime | None = None) -> list[Pol
 def language(domain: Domain) -> Language:
     """What expressions of a domain may say; build it once for many policies."""
     return Language(
-        subject=catalog.subject_schema(domain),
+        subject={**catalog.subject_schema(domain), **roles.parameter_schema(domain)},
         roles=roles.role_names(domain),
         types=catalog.engine_types(domain),
     )
@@ -64,10 +64,17 @@ def policy_conjunctions(
 
 
 def subjects(domain: Domain, *, at: datetime | None = None) -> list[Subject]:
-    """The active principals as policies see them, in a constant number of queries."""
+    """The active principals as policies see them, in a constant number of queries.
+
+    A principal stands there once for each of its variants (`roles.selectors.subject_values_of`).
+    """
     principals = list(identity.active_principals(domain))
     values = roles.subject_values_of(domain, principals, at=at)
-    return [Subject(row.name, row.handle, row.kind, dict(values[row.pk])) for row in principals]
+    return [
+        Subject(row.name, row.handle, row.kind, dict(variant))
+        for row in principals
+        for variant in values[row.pk]
+    ]
 
 
 def rule(policy: Policy, spoken: Language) -> Rule:

@@ -3,27 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from adminapp.core.errors import Problem
 from adminapp.identity.models import Domain
-from adminapp.roles import selectors
+from adminapp.roles import mapping, selectors
+from adminapp.roles.models import Role
 from policyengine.attributes import unknown
 from policyengine.errors import InputError
-from policyengine.roles import active_roles, constraint_met
+from policyengine.roles import Rule, in_order
 
 
 def rules(domain: Domain) -> Iterator[Problem]:
-    """Prerequisites that are no roles of the domain; circles; constraints that cannot be read."""
-    known = set(selectors.role_names(domain))
-    found = selectors.rules(domain)
-    for rule in found:
-        for name in rule.prerequisites:
-            if name not in known:
-                error = unknown("role", name, known)
-                yield Problem.from_input_error(error, "/rules")
+    """Prerequisites that are no roles of the domain, or have other parameters; circles.
+
+    Pointers begin with `/roles/<name>/rules/<number>`; `seen_from` shortens them.
+    """
+    roles = {each.row.name: each.row for each in selectors.effective_roles(domain)}
+    found: list[Rule] = []
+    for role in roles.values():
+        for number, row in enumerate(role.rules.all()):
+            pointer = f"/roles/{role.name}/rules/{number}"
+            try:
+                rule = mapping.rule(row)
+            except InputError as error:
+                yield Problem.from_input_error(error, pointer)
+                continue
+            found.append(rule)
+            yield from _prerequisites(rule, roles, pointer)
+            if len(rule.role.terms) != len(role.parameters):
+                yield Problem(f"{pointer}/role", _count(role, len(rule.role.terms)))
     try:
-        active_roles(found, (), {})
-        for rule in found:
-            constraint_met(rule, {})
+        in_order(found)
     except InputError as error:
-        yield Problem.from_input_error(error, "/rules")
+        yield Problem.from_input_error(error, f"/roles/{error.where}/rules")
+
+
+def _prerequisites(rule: Rule, roles: dict[str, Role], pointer: str) -> Iterator[Problem]:
+    needed = [each.atom for each in rule.credentials if each.kind == "role"]
+    for index, atom in enumerate(needed):
+        place = f"{pointer}/prerequisites/{index}"
+        role = roles.get(atom.name)
+        if role is None:
+            yield Problem.from_input_error(unknown("role", atom.name, roles), place)
+        elif len(atom.terms) != len(role.parameters):
+            yield Problem(place, _count(role, len(atom.terms)))
+
+
+def _count(role: Role, found: int) -> str:
+    count = len(role.parameters)
+    return f"`{role.name}` has {count} parameter{'' if count == 1 else 's'}, and here {found}"
+
+
+def seen_from(role: str, problem: Problem) -> Problem:
+    """A problem as it is pointed at from a role's own document; others are named in words."""
+    prefix = f"/roles/{role}/"
+    if problem.pointer.startswith(prefix):
+        return replace(problem, pointer=problem.pointer.removeprefix(f"/roles/{role}"))
+    if not problem.pointer.startswith("/roles/"):
+        return problem
+    other = problem.pointer.split("/")[2]
+    return replace(problem, pointer="", message=f"role `{other}`: {problem.message}")

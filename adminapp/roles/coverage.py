@@ -5,6 +5,7 @@ from __future__ import annotations
 from adminapp.identity.models import Domain
 from adminapp.identity.ports import Scope
 from adminapp.roles import selectors
+from adminapp.roles.reading import credentials
 
 
 def role(_domain: Domain, scope: Scope, key: str, _below: str) -> bool:
@@ -18,8 +19,8 @@ def appointment(domain: Domain, scope: Scope, key: str, _below: str) -> bool:
     get to give that appointment: it would open the other roles that ask for it.
     """
     asking = {
-        rule.role
+        rule.role.name
         for rule in selectors.rules(domain)
-        if key in {getattr(each, "name", each) for each in rule.appointments}
+        if key in {each.atom.name for each in credentials(rule, "appointment")}
     }
     return bool(asking) and asking <= scope.roles

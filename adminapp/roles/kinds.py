@@ -14,8 +14,6 @@ from adminapp.identity.models import Domain, Principal, User
 from adminapp.roles import mapping, services
 from adminapp.roles.models import Appointment, Role
 
-RULE_DEFAULTS = {"prerequisites": [], "appointments": [], "constraints": ""}
-
 
 def register_all() -> None:
     """Make the kinds of this area known."""
@@ -29,10 +27,14 @@ def _roles(domain: Domain) -> dict[str, Document]:
 
 
 def _normal_role(_domain: Domain | None, document: Document) -> Document:
-    rules = document["rules"]
-    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+    if not isinstance(document["rules"], list):
         raise Invalid.at("/rules", "this is a list of objects", "type")
-    return {**document, "rules": [{**RULE_DEFAULTS, **rule} for rule in rules]}
+    return mapping.normal_role(document)
+
+
+def _update_role(actor: User | None, row: Role, document: Document) -> Role:
+    data = {name: document[name] for name in ("title", "parameters")}
+    return services.update_role(actor=actor, role=row, data=data, rules=document["rules"])
 
 
 ROLE = Kind(
@@ -43,12 +45,10 @@ ROLE = Kind(
     create=lambda actor, domain, _key, document: services.create_role(
         actor=actor, domain=domain, **document
     ),
-    update=lambda actor, row, document: services.update_role(
-        actor=actor, role=row, data={"title": document["title"]}, rules=document["rules"]
-    ),
+    update=_update_role,
     delete=lambda actor, row: services.delete_role(actor=actor, role=row),
     document=mapping.role,
-    defaults={"title": "", "rules": []},
+    defaults={"title": "", "parameters": [], "rules": []},
     normal=_normal_role,
     inherits=True,
 )
@@ -67,9 +67,10 @@ def _appointments(domain: Domain) -> dict[str, Document]:
 
 
 def _find_appointment(domain: Domain, key: str) -> Appointment | None:
-    principal, _, name = key.rpartition("/")
+    principal, _, text = key.partition("/")
     rows = Appointment.objects.filter(principal__domain=domain, principal__name=principal)
-    return rows.lasting().filter(name=name).order_by("id").last()
+    named = rows.lasting().filter(name=text.partition("(")[0]).order_by("-id")
+    return next((row for row in named if mapping.atom_text(row) == text), None)
 
 
 def _appoint(actor: User | None, domain: Domain, _key: str, document: Document) -> Appointment:
@@ -83,6 +84,7 @@ def _appoint(actor: User | None, domain: Domain, _key: str, document: Document) 
         actor=actor,
         principal=principal,
         name=document["name"],
+        parameters=document["parameters"],
         starts=_moment(document, "starts"),
         ends=_moment(document, "ends"),
     )
@@ -114,7 +116,7 @@ APPOINTMENT = Kind(
     delete=lambda actor, row: services.end_appointment(actor=actor, appointment=row),
     document=mapping.appointment,
     required=("principal", "name"),
-    defaults={"starts": None, "ends": None},
+    defaults={"parameters": [], "starts": None, "ends": None},
     key=mapping.appointment_key,
     person=True,
 )

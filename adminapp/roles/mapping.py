@@ -3,7 +3,8 @@
 A principal has many roles at once, while an attribute of the policy language has one value. So
 each role becomes an attribute of its own that is there, and true, while the role is active:
 `subject.role == "driver"` is read as `subject.role.driver`. Every test on roles can be said that
-way, negation included, and the engine needs no second kind of attribute.
+way, negation included, and the engine needs no second kind of attribute. What a role's parameters
+are is named below it: `subject.role.officer.station`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from adminapp.core.errors import Invalid
 from adminapp.core.moments import moment
+from adminapp.roles import reading
 from adminapp.roles.models import Appointment, Role
 from adminapp.roles.models import RoleRule as RoleRuleRow
-from policyengine.roles import RoleRule
+from adminapp.roles.reading import Parameter
+from policyengine.attributes import AttributeType
+from policyengine.roles import Rule
 
 ROLE = "subject.role"
 
@@ -24,43 +29,93 @@ def role_attribute(name: str) -> str:
     return f"{ROLE}.{name}"
 
 
-def rule(row: RoleRuleRow) -> RoleRule:
-    return RoleRule(
-        role=row.role.name,
-        prerequisites=tuple(row.prerequisites),
-        appointments=tuple(row.appointments),
-        constraints=row.constraints,
+def parameter_attribute(role: str, parameter: str) -> str:
+    """The attribute that says what a parameter of an active role is."""
+    return f"{ROLE}.{role}.{parameter}"
+
+
+def parameters(row: Role) -> tuple[Parameter, ...]:
+    return reading.read_parameters(row.parameters)
+
+
+def parameter_types(rows: Iterable[Role]) -> dict[str, AttributeType]:
+    """What policies may say of the parameters of roles, by full name."""
+    return {
+        parameter_attribute(row.name, each.name): each.type
+        for row in rows
+        if row.parameters
+        for each in parameters(row)
+    }
+
+
+def rule(row: RoleRuleRow) -> Rule:
+    return reading.rule(
+        row.role.name,
+        tuple(row.arguments),
+        tuple(row.prerequisites),
+        tuple(row.appointments),
+        tuple(row.constraints),
+        tuple(row.membership),
     )
 
 
-def rules(rows: Iterable[RoleRuleRow]) -> tuple[RoleRule, ...]:
+def rules(rows: Iterable[RoleRuleRow]) -> tuple[Rule, ...]:
     return tuple(rule(row) for row in rows)
+
+
+def rule_document(row: RoleRuleRow) -> dict[str, Any]:
+    return {
+        "role": reading.head(row.role.name, row.arguments),
+        "prerequisites": row.prerequisites,
+        "appointments": row.appointments,
+        "constraints": row.constraints,
+        "membership": row.membership,
+    }
+
+
+def normal_role(document: dict[str, Any]) -> dict[str, Any]:
+    """A role's document in the one form that rows have, however its texts were written.
+
+    Raises:
+        Invalid: a parameter or a rule cannot be read.
+    """
+    listed = reading.read_parameters(document.get("parameters", []))
+    found = []
+    for index, each in enumerate(document.get("rules", [])):
+        try:
+            fields = reading.read_rule(each, document["name"], len(listed))
+        except Invalid as error:
+            raise error.below(f"/rules/{index}") from error
+        head = reading.head(document["name"], fields.pop("arguments"))
+        found.append({"role": head, **fields})
+    return {**document, "parameters": [each.to_json() for each in listed], "rules": found}
 
 
 def role(row: Role) -> dict[str, Any]:
     return {
         "name": row.name,
         "title": row.title,
-        "rules": [
-            {
-                "prerequisites": each.prerequisites,
-                "appointments": each.appointments,
-                "constraints": each.constraints,
-            }
-            for each in row.rules.all()
-        ],
+        "parameters": row.parameters,
+        "rules": [rule_document(each) for each in row.rules.all()],
     }
 
 
 def appointment_key(document: Mapping[str, Any]) -> str:
     """The natural key of an appointment's document."""
-    return f"{document.get('principal', '')}/{document.get('name', '')}"
+    name = reading.written(str(document.get("name", "")), document.get("parameters", ()))
+    return f"{document.get('principal', '')}/{name}"
+
+
+def atom_text(row: Appointment) -> str:
+    """What an appointment says, in the engine's spelling: `badge(7, West)`."""
+    return reading.written(row.name, row.parameters)
 
 
 def appointment(row: Appointment) -> dict[str, Any]:
     return {
         "principal": row.principal.name,
         "name": row.name,
+        "parameters": row.parameters,
         "starts": moment(row.starts),
         "ends": moment(row.ends),
     }

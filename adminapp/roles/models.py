@@ -32,11 +32,15 @@ class AppointmentQuerySet(DomainScopedQuerySet):
 
 
 class Role(Versioned):
-    """A role of a domain, named in policies as `subject.role`."""
+    """A role of a domain, named in policies as `subject.role`.
+
+    `parameters` are in order, each a name (of a text) or `{"name": ..., "type": {...}}`.
+    """
 
     domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="roles")
     name = models.CharField(max_length=64, validators=[names.identifier])
     title = models.CharField(max_length=200, blank=True)
+    parameters = models.JSONField(default=list, blank=True)
 
     objects = DomainScopedQuerySet.as_manager()
 
@@ -49,12 +53,18 @@ class Role(Versioned):
 
 
 class RoleRule(Versioned):
-    """One way to activate a role: all prerequisites and appointments, while constraints hold."""
+    """One way to activate a role: all prerequisites and appointments, while constraints hold.
+
+    All are texts as the engine reads them (`officer(x)`). `arguments` are what the role's
+    parameters are in this rule; `membership` are the conditions that must keep holding.
+    """
 
     role = models.ForeignKey(Role, on_delete=models.CASCADE, related_name="rules")
+    arguments = models.JSONField(default=list, blank=True)
     prerequisites = models.JSONField(default=list, blank=True)
     appointments = models.JSONField(default=list, blank=True)
-    constraints = models.TextField(blank=True)
+    constraints = models.JSONField(default=list, blank=True)
+    membership = models.JSONField(default=list, blank=True)
 
     objects = RoleRuleQuerySet.as_manager()
 
@@ -70,6 +80,7 @@ class Appointment(Versioned):
 
     principal = models.ForeignKey(Principal, on_delete=models.CASCADE, related_name="appointments")
     name = models.CharField(max_length=64, validators=[names.identifier])
+    parameters = models.JSONField(default=list, blank=True)
     starts = models.DateTimeField(default=timezone.now)
     ends = models.DateTimeField(null=True, blank=True)
     issuer = models.ForeignKey(

@@ -9,15 +9,15 @@ from typing import Any
 from django.utils import timezone
 
 from adminapp.audit import services as audit
-from adminapp.core import names, versions
-from adminapp.core.errors import InUse, Invalid, Problem
+from adminapp.core import versions
+from adminapp.core.errors import InUse, Invalid
 from adminapp.identity import permissions, ports
 from adminapp.identity.models import Domain, Principal, User
 from adminapp.identity.services import record_row
-from adminapp.roles import mapping
+from adminapp.roles import checks, mapping, reading
 from adminapp.roles.models import Appointment, Role, RoleRule
 
-RULE_FIELDS = frozenset({"prerequisites", "appointments", "constraints"})
+ROLE_FIELDS = frozenset({"name", "title", "parameters"})
 
 
 @audit.change
@@ -27,18 +27,21 @@ def create_role(
     domain: Domain,
     name: str,
     title: str = "",
-    rules: Iterable[Mapping[str, Any]] = (),
+    parameters: Iterable[Any] = (),
+    rules: Iterable[Any] = (),
 ) -> Role:
     """A new role.
 
     Args:
-        rules: alternatives, each `{"prerequisites": [role], "appointments": [name],
-            "constraints": text}`; a role without rules is never active.
+        parameters: in order, each a name or `{"name": ..., "type": {...}}`.
+        rules: alternatives, see `reading.read_rule`; a role without rules is never active.
     """
-    permissions.require_manager(actor, domain)
-    row = versions.create(Role(domain=domain, name=name, title=title))
+    permissions.require_change(actor, domain, "role", name)
+    row = versions.create(
+        Role(domain=domain, name=name, title=title, parameters=_parameters(parameters))
+    )
     _set_rules(row, rules)
-    ports.verify_model(domain)
+    _verify(row)
     record_row(actor, domain, "role.created", row, after=mapping.role(row))
     return row
 
@@ -49,25 +52,29 @@ def update_role(
     actor: User | None,
     role: Role,
     data: Mapping[str, Any],
-    rules: Iterable[Mapping[str, Any]] | None = None,
+    rules: Iterable[Any] | None = None,
     expected_version: int | None = None,
 ) -> Role:
-    """Change title and rules; `rules`, when given, are all of them from now on."""
-    permissions.require_manager(actor, role.domain)
+    """Change title, parameters and rules; `rules`, when given, are all of them from now on."""
+    permissions.require_change(actor, role.domain, "role", role.name)
     row = versions.locked(role, expected_version)
     before = mapping.role(row)
-    versions.assign(row, data, frozenset({"title", "name"}))
+    versions.assign(row, data, ROLE_FIELDS)
+    if "parameters" in data:
+        row.parameters = _parameters(row.parameters)
+    if row.name != before["name"]:
+        permissions.require_change(actor, row.domain, "role", row.name)
     versions.save(row)
     if rules is not None:
         _set_rules(row, rules)
-    ports.verify_model(row.domain)
+    _verify(row)
     record_row(actor, row.domain, "role.updated", row, before=before, after=mapping.role(row))
     return row
 
 
 @audit.change
 def delete_role(*, actor: User | None, role: Role, expected_version: int | None = None) -> None:
-    permissions.require_manager(actor, role.domain)
+    permissions.require_change(actor, role.domain, "role", role.name)
     row = versions.locked(role, expected_version)
     before, pk, domain = mapping.role(row), row.pk, row.domain
     row.delete()
@@ -79,27 +86,27 @@ def delete_role(*, actor: User | None, role: Role, expected_version: int | None 
     record_row(actor, domain, "role.deleted", row, before=before)
 
 
-def _set_rules(role: Role, rules: Iterable[Mapping[str, Any]]) -> None:
+def _parameters(listed: Iterable[Any]) -> list[Any]:
+    return [each.to_json() for each in reading.read_parameters(listed)]
+
+
+def _set_rules(role: Role, rules: Iterable[Any]) -> None:
     RoleRule.objects.filter(role=role).delete()
-    for index, rule in enumerate(rules):
+    for index, document in enumerate(rules):
         try:
-            _check_rule(rule)
-            versions.create(RoleRule(role=role, **rule))
+            fields = reading.read_rule(document, role.name, len(role.parameters))
+            versions.create(RoleRule(role=role, **fields))
         except Invalid as error:
             raise error.below(f"/rules/{index}") from error
     role.__dict__.get("_prefetched_objects_cache", {}).pop("rules", None)
 
 
-def _check_rule(rule: Mapping[str, Any]) -> None:
-    unknown = sorted(set(rule) - RULE_FIELDS)
-    if unknown:
-        raise Invalid(Problem(f"/{name}", f"`{name}` cannot be set", "unknown") for name in unknown)
-    for field in ("prerequisites", "appointments"):
-        listed = rule.get(field, [])
-        if not isinstance(listed, list) or not all(
-            isinstance(name, str) and names.identifier.regex.match(name) for name in listed
-        ):
-            raise Invalid.at(f"/{field}", "this is a list of names")
+def _verify(role: Role) -> None:
+    """Raises Invalid when the domain no longer fits together, as seen from the role."""
+    try:
+        ports.verify_model(role.domain)
+    except Invalid as error:
+        raise Invalid(checks.seen_from(role.name, each) for each in error.problems) from error
 
 
 @audit.change
@@ -108,17 +115,29 @@ def appoint(
     actor: User | None,
     principal: Principal,
     name: str,
+    parameters: Iterable[Any] = (),
     starts: datetime | None = None,
     ends: datetime | None = None,
 ) -> Appointment:
-    """Give a principal a standing, from now or `starts` on, for good or until `ends`."""
+    """Give a principal a standing, from now or `starts` on, for good or until `ends`.
+
+    Args:
+        parameters: values of what it is about: `["7", "West"]` of `badge(7, West)`.
+    """
     domain = principal.domain
-    permissions.require_manager(actor, domain)
+    permissions.require_change(actor, domain, "appointment", name)
     begin = starts or timezone.now()
     if ends is not None and ends <= begin:
         raise Invalid.at("/ends", "the end must come after the beginning")
     row = versions.create(
-        Appointment(principal=principal, name=name, starts=begin, ends=ends, issuer=actor)
+        Appointment(
+            principal=principal,
+            name=name,
+            parameters=list(reading.read_terms(parameters, name)),
+            starts=begin,
+            ends=ends,
+            issuer=actor,
+        )
     )
     after = mapping.appointment(row)
     record_row(
@@ -133,7 +152,7 @@ def end_appointment(
 ) -> Appointment:
     """End an appointment now; the row stays as a record."""
     domain = appointment.principal.domain
-    permissions.require_manager(actor, domain)
+    permissions.require_change(actor, domain, "appointment", appointment.name)
     row = versions.locked(appointment, expected_version)
     if row.ends is not None and row.ends <= timezone.now():
         raise InUse("this appointment has ended already")

@@ -6,6 +6,7 @@ Build upon Bacon et al. (paper 002), section 3.2.
 from policyengine.roles.activation import RoleRule, active_roles, constraint_met
 from policyengine.roles.appointments import MAX_HELD, Appointment
 from policyengine.roles.constraints import Constraint, read_constraint
+from policyengine.roles.crowds import JOIN_LIMIT, Crowd, crowd, free_parameters, in_order
 from policyengine.roles.findings import Finding, findings
 from policyengine.roles.outcomes import Activation, Denial, Fallen, Missing, Outcome
 from policyengine.roles.policy import MAX_RULES, MAX_TOTAL, RolePolicy
@@ -24,6 +25,7 @@ from policyengine.roles.terms import (
 )
 
 __all__ = [
+    "JOIN_LIMIT",
     "MAX_ACTIVE",
     "MAX_ATOM",
     "MAX_CONDITIONS",
@@ -40,6 +42,7 @@ __all__ = [
     "Bound",
     "Constraint",
     "Credential",
+    "Crowd",
     "Denial",
     "Fallen",
     "Finding",
@@ -52,8 +55,11 @@ __all__ = [
     "Variable",
     "active_roles",
     "constraint_met",
+    "crowd",
     "findings",
+    "free_parameters",
     "ground_atom",
+    "in_order",
     "read_atom",
     "read_constraint",
     "read_rule",

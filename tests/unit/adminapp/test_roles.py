@@ -34,10 +34,10 @@ def test_rules_chain(world: World) -> None:
 @pytest.mark.parametrize(
     ("rules", "pointer"),
     [
-        ([{"prerequisites": ["nobody"]}], "/rules"),
+        ([{"prerequisites": ["nobody"]}], "/rules/0/prerequisites/0"),
         ([{"prerequisites": "airline"}], "/rules/0/prerequisites"),
-        ([{}, {"appointments": ["a b"]}], "/rules/1/appointments"),
-        ([{"constraints": "env.hour >="}], "/rules"),
+        ([{}, {"appointments": ["a b"]}], "/rules/1/appointments/0"),
+        ([{"constraints": "env.hour >="}], "/rules/0/constraints/0"),
         ([{"members": []}], "/rules/0/members"),
     ],
 )
@@ -59,7 +59,7 @@ def test_roles_that_need_one_another_are_refused(world: World) -> None:
 
 
 def test_a_constraint_on_what_was_never_set_is_not_met(world: World) -> None:
-    create(world, "night", {"constraints": "env.hour >= 22"})
+    create(world, "night", {"constraints": "env.shift >= 22"})
     assert "night" not in selectors.active_roles(world.united)
 
 

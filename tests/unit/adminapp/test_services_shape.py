@@ -66,7 +66,7 @@ def calls(world: World, actor: Any) -> dict[str, Callable[[], Any]]:
         "end_delegation": lambda: identity.end_delegation(
             actor=actor,
             delegation=flights.delegations.get_or_create(
-                user=world.auditor, defaults={"roles": ["airline"], "ends": TOMORROW}
+                user=world.operator, defaults={"roles": ["airline"], "ends": TOMORROW}
             )[0],
         ),
         "create_principal": lambda: identity.create_principal(

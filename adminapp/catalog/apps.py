@@ -5,7 +5,7 @@ class CatalogConfig(AppConfig):
     name = "adminapp.catalog"
 
     def ready(self) -> None:
-        from adminapp.catalog import checks, coverage, kinds
+        from adminapp.catalog import checks, compatibility, coverage, kinds
         from adminapp.identity import ports
 
         ports.add_subject_check(checks.subject_values)
@@ -13,4 +13,5 @@ class CatalogConfig(AppConfig):
         ports.add_coverage("event-type", coverage.event_type)
         ports.add_model_check(checks.event_types)
         ports.add_model_check(checks.principals)
+        ports.add_model_check(compatibility.problems)
         kinds.register_all()

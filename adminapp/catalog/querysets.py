@@ -3,5 +3,11 @@
 from adminapp.identity.querysets import DomainScopedQuerySet
 
 
-class AttributeQuerySet(DomainScopedQuerySet):
+class TypeScopedQuerySet(DomainScopedQuerySet):
+    """Rows that belong to an event type."""
+
     domain_path = "event_type__domain"
+
+
+class AttributeQuerySet(TypeScopedQuerySet):
+    """Attributes."""

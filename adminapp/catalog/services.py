@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import ProtectedError
 
 from adminapp.audit import services as audit
-from adminapp.catalog import mapping, selectors
-from adminapp.catalog.models import Attribute, AttributeKey, EventType, SubjectAttribute
+from adminapp.catalog import checks, mapping
+from adminapp.catalog.acceptances import accept_risk, update_acceptance, withdraw_acceptance
+from adminapp.catalog.event_types import (
+    create_event_type,
+    delete_event_type,
+    retire_event_type,
+    update_event_type,
+)
+from adminapp.catalog.models import AttributeKey, SubjectAttribute
 from adminapp.core import versions
-from adminapp.core.errors import InUse, Invalid, Problem
+from adminapp.core.errors import InUse, Invalid
 from adminapp.identity import permissions, ports
 from adminapp.identity.models import Domain, User
 from adminapp.identity.services import record_row
 
-EVENT_TYPE_FIELDS = frozenset({"name", "parent", "title", "description"})
-ATTRIBUTE_FIELDS = frozenset({"name", "type", "keys", "pia_class", "pia_reason"})
+__all__ = [
+    "accept_risk",
+    "create_attribute_key",
+    "create_event_type",
+    "create_subject_attribute",
+    "delete_attribute_key",
+    "delete_event_type",
+    "delete_subject_attribute",
+    "retire_event_type",
+    "update_acceptance",
+    "update_attribute_key",
+    "update_event_type",
+    "update_subject_attribute",
+    "withdraw_acceptance",
+]
+
 RESERVED = frozenset({"role"})
 
 
@@ -90,6 +111,8 @@ def create_subject_attribute(
         raise Invalid.at("/name", f"`subject.{name}` always exists and cannot be declared")
     declared = mapping.attribute_type(type, "/type")
     row = versions.create(SubjectAttribute(domain=domain, name=name, type=declared.to_json()))
+    checks.declarations_change(domain)
+    ports.verify_model(domain)
     record_row(
         actor, domain, "subject-attribute.created", row, after=mapping.subject_attribute(row)
     )
@@ -111,6 +134,7 @@ def update_subject_attribute(
     versions.assign(row, data, frozenset({"type"}))
     row.type = mapping.attribute_type(row.type, "/type").to_json()
     versions.save(row)
+    checks.declarations_change(row.domain)
     ports.verify_model(row.domain)
     after = mapping.subject_attribute(row)
     record_row(actor, row.domain, "subject-attribute.updated", row, before=before, after=after)
@@ -124,132 +148,8 @@ def delete_subject_attribute(
     permissions.require_manager(actor, subject_attribute.domain)
     row = versions.locked(subject_attribute, expected_version)
     before = mapping.subject_attribute(row)
+    checks.declarations_change(row.domain)
     _delete(actor, row, "subject-attribute.deleted", before)
-
-
-# -- event types -----------------------------------------------------------------------------
-
-
-@audit.change
-def create_event_type(
-    *,
-    actor: User | None,
-    domain: Domain,
-    name: str,
-    parent: EventType | None = None,
-    title: str = "",
-    description: str = "",
-    attributes: Iterable[Mapping[str, Any]] = (),
-) -> EventType:
-    """A new type.
-
-    Args:
-        attributes: its own ones in order, each `{"name", "type", "keys", "pia_class",
-            "pia_reason"}`; keys by name. An inherited one is repeated only to remove keys.
-    """
-    permissions.require_manager(actor, domain)
-    _check_parent(domain, parent)
-    row = versions.create(
-        EventType(domain=domain, name=name, parent=parent, title=title, description=description)
-    )
-    _set_attributes(row, list(attributes))
-    ports.verify_model(domain)
-    record_row(actor, domain, "event-type.created", row, after=mapping.event_type(row))
-    return row
-
-
-@audit.change
-def update_event_type(
-    *,
-    actor: User | None,
-    event_type: EventType,
-    data: Mapping[str, Any],
-    attributes: Iterable[Mapping[str, Any]] | None = None,
-    expected_version: int | None = None,
-) -> EventType:
-    """Change a type; `attributes`, when given, are all of its own ones from now on."""
-    permissions.require_manager(actor, event_type.domain)
-    row = versions.locked(event_type, expected_version)
-    before = mapping.event_type(row)
-    versions.assign(row, data, EVENT_TYPE_FIELDS)
-    _check_parent(row.domain, row.parent)
-    versions.save(row)
-    if attributes is not None:
-        _set_attributes(row, list(attributes))
-    ports.verify_model(row.domain)
-    record_row(
-        actor, row.domain, "event-type.updated", row, before=before, after=mapping.event_type(row)
-    )
-    return row
-
-
-@audit.change
-def delete_event_type(
-    *, actor: User | None, event_type: EventType, expected_version: int | None = None
-) -> None:
-    permissions.require_manager(actor, event_type.domain)
-    row = versions.locked(event_type, expected_version)
-    _delete(actor, row, "event-type.deleted", mapping.event_type(row))
-
-
-def _check_parent(domain: Domain, parent: EventType | None) -> None:
-    if parent is not None and parent.domain_id != domain.pk:
-        raise Invalid.at("/parent", "the parent is no type of this domain", "unknown")
-
-
-def _set_attributes(row: EventType, items: list[Mapping[str, Any]]) -> None:
-    names = [item.get("name") for item in items]
-    doubled = sorted({str(name) for name in names if names.count(name) > 1})
-    if doubled:
-        raise Invalid.at("/attributes", f"declared twice: {', '.join(doubled)}")
-    keys = {key.name: key for key in AttributeKey.objects.filter(domain=row.domain)}
-    above = selectors.inherited(row)
-    held = {attribute.name: attribute for attribute in Attribute.objects.filter(event_type=row)}
-    for index, item in enumerate(items):
-        try:
-            name = str(item.get("name", ""))
-            attribute = held.pop(name, None) or _new_attribute(row, name, above.get(name))
-            _set_attribute(attribute, index, item, keys)
-        except Invalid as error:
-            raise error.below(f"/attributes/{index}") from error
-    Attribute.objects.filter(pk__in=[attribute.pk for attribute in held.values()]).delete()
-    row.__dict__.get("_prefetched_objects_cache", {}).pop("attributes", None)
-
-
-def _new_attribute(row: EventType, name: str, inherited: Attribute | None) -> Attribute:
-    attribute = Attribute(event_type=row, name=name)
-    if inherited is not None:  # a repetition removes keys; its class stays what it is above
-        attribute.pia_class = inherited.pia_class
-        attribute.pia_reason = inherited.pia_reason
-    return attribute
-
-
-def _set_attribute(
-    attribute: Attribute, index: int, item: Mapping[str, Any], keys: Mapping[str, AttributeKey]
-) -> None:
-    unknown = sorted(set(item) - ATTRIBUTE_FIELDS)
-    if unknown:
-        raise Invalid(Problem(f"/{name}", f"`{name}` cannot be set", "unknown") for name in unknown)
-    attribute.type = mapping.attribute_type(item.get("type"), "/type").to_json()
-    attribute.order = index
-    attribute.pia_class = item.get("pia_class", attribute.pia_class)
-    attribute.pia_reason = item.get("pia_reason", attribute.pia_reason)
-    if attribute.pk is None:
-        versions.create(attribute)
-    else:
-        versions.save(attribute)
-    if "keys" in item:
-        attribute.keys.set(_keys(item["keys"], keys))
-
-
-def _keys(names: Iterable[str], keys: Mapping[str, AttributeKey]) -> list[AttributeKey]:
-    missing = [name for name in names if name not in keys]
-    if missing:
-        raise Invalid(
-            Problem("/keys", f"`{name}` is no attribute key of this domain", "unknown")
-            for name in missing
-        )
-    return [keys[name] for name in names]
 
 
 # -- shared ----------------------------------------------------------------------------------
@@ -260,7 +160,7 @@ def _delete(actor: User | None, row: Any, action: str, before: Any) -> None:
     try:
         row.delete()
     except ProtectedError as error:
-        raise InUse("sub-types or policies still stand on it") from error
+        raise InUse("something still stands on it") from error
     try:
         ports.verify_model(domain)
     except Invalid as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -66,9 +66,11 @@ def index(request: HttpRequest, domain: Domain) -> HttpResponse:
 @require_safe
 @in_domain
 def detail(request: HttpRequest, domain: Domain, name: str) -> HttpResponse:
-    get_object_or_404(selectors.event_types(request.user, domain), name=name)
     nodes = selectors.tree(domain)
-    return _page(request, domain, nodes, next(n for n in nodes if n.type.name == name), named=True)
+    chosen = next((node for node in nodes if node.type.name == name), None)
+    if chosen is None:
+        raise Http404
+    return _page(request, domain, nodes, chosen, named=True)
 
 
 def _page(
@@ -91,19 +93,20 @@ def _page(
         chosen=chosen,
         rows=list(_rows(domain, chosen)) if chosen else [],
         is_split=bool(chosen) and chosen.type.name in privacy.active_splits(domain),
-        policies=policies.policies(request.user, domain).filter(event_type__in=_line(chosen))
+        policies=policies.policies(request.user, domain).filter(event_type__in=_line(nodes, chosen))
         if chosen
         else [],
     )
 
 
-def _line(node: TypeNode | None) -> list[EventType]:
+def _line(nodes: list[TypeNode], node: TypeNode | None) -> list[EventType]:
     """A type and everything above it: policies on any of them hold for it."""
+    by_name = {each.type.name: each.type for each in nodes}
     line: list[EventType] = []
     row = node.type if node else None
-    while row is not None:
+    while row is not None and row not in line:
         line.append(row)
-        row = row.parent
+        row = by_name.get(mapping.parent_name(row) or "")
     return line
 
 

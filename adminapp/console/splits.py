@@ -59,6 +59,7 @@ def index(request: HttpRequest, domain: Domain) -> HttpResponse:
             [a.attribute.name for a in node.attributes if a.attribute.pia_class == checks.QUASI],
         )
         for node in catalog.tree(domain)
+        if node.origin != "inherited"
     ]
     return show(
         request,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from adminapp.catalog import selectors as catalog
-from adminapp.catalog.mapping import type_specs
 from adminapp.distribution.plan import (
     PlainAgent,
     PlainDomain,
@@ -51,7 +50,7 @@ def gather(domain: Domain) -> PlainDomain:
         name=domain.name,
         revision=domain.revision,
         lease_seconds=domain.lease_seconds,
-        types=tuple(spec.to_json() for spec in type_specs(catalog.domain_types(domain))),
+        types=tuple(spec.to_json() for spec in catalog.wire_types(domain)),
         families=_families(spoken.types),
         policies=_policies(domain, spoken),
         subjects=_subjects(domain, {agent.name for agent in agents}),

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from django.db.models import Exists, F, Max, OuterRef
 from django.utils import timezone
 
+from adminapp.catalog import selectors as catalog
 from adminapp.core.authority import get_authority
 from adminapp.distribution import delivery, revocation
 from adminapp.distribution.compile import RENEW_BEFORE
@@ -77,12 +78,17 @@ def renew_expiring(now: datetime | None = None) -> int:
 
 
 def apply_boundaries(now: datetime | None = None) -> int:
-    """Compile domains where a policy or appointment began or ended since the last compile."""
+    """Compile domains where a policy, an appointment or an accepted risk began or ended since."""
     moment = now or timezone.now()
     crossed = set()
     for done in Compilation.objects.select_related("domain"):
-        boundary = next_boundary(done.domain, after=done.at)
-        if boundary is not None and boundary <= moment:
+        if any(
+            boundary is not None and boundary <= moment
+            for boundary in (
+                next_boundary(done.domain, after=done.at),
+                catalog.next_boundary(done.domain, after=done.at),
+            )
+        ):
             crossed.add(done.domain_id)
     return _raise_revision(crossed, "validity.changed")
 

@@ -5,9 +5,11 @@ class PoliciesConfig(AppConfig):
     name = "adminapp.policies"
 
     def ready(self) -> None:
+        from adminapp.catalog import ports as catalog
         from adminapp.identity import ports
-        from adminapp.policies import checks, coverage, kinds
+        from adminapp.policies import checks, coverage, kinds, uses
 
         ports.add_coverage("policy", coverage.policy)
         ports.add_model_check(checks.policies)
+        catalog.add_uses(uses.in_force)
         kinds.register_all()

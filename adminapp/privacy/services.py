@@ -5,46 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from adminapp.audit import services as audit
-from adminapp.catalog import selectors as catalog
-from adminapp.catalog.models import Attribute, EventType
+from adminapp.catalog.models import EventType
 from adminapp.core import versions
 from adminapp.core.errors import Invalid
-from adminapp.identity import permissions, ports
+from adminapp.identity import permissions
 from adminapp.identity.models import User
 from adminapp.identity.services import record_row
 from adminapp.privacy import checks, mapping
+from adminapp.privacy.classes import classify_attribute, classify_attributes
 from adminapp.privacy.models import SplitPlan
 
-
-@audit.change
-def classify_attribute(
-    *,
-    actor: User | None,
-    attribute: Attribute,
-    pia_class: str,
-    reason: str = "",
-    expected_version: int | None = None,
-) -> Attribute:
-    """Give an attribute its class, and with it the rows by which sub-types repeat it.
-
-    Raises:
-        Invalid: the gate refuses, because the class asks for a protection that is not there; or
-            the attribute is inherited, and classified where it is declared.
-    """
-    domain = attribute.event_type.domain
-    permissions.require_manager(actor, domain)
-    row = versions.locked(attribute, expected_version)
-    above = catalog.inherited(row.event_type).get(row.name)
-    if above is not None:
-        raise Invalid.at("", f"`{row.name}` is inherited; classify it in `{above.event_type.name}`")
-    before = mapping.classification(row)
-    for each in (row, *catalog.repeated_below(row)):
-        each.pia_class, each.pia_reason = pia_class, reason
-        versions.save(each)
-    ports.verify_model(domain)
-    after = mapping.classification(row)
-    record_row(actor, domain, "attribute.classified", row, before=before, after=after)
-    return row
+__all__ = ["classify_attribute", "classify_attributes", "remove_split", "set_split"]
 
 
 @audit.change

@@ -9,11 +9,17 @@ import pytest
 from adminapp.catalog import selectors, services
 from adminapp.catalog.models import EventType
 from adminapp.core.errors import InUse, Invalid
+from adminapp.policies import services as policies
 from tests.support.control_plane import World, attribute
 
 
 def create(world: World, name: str, **more: Any) -> EventType:
     return services.create_event_type(actor=world.manager, domain=world.flights, name=name, **more)
+
+
+def switch_off(world: World) -> None:
+    """Nothing is in force that a change of types could break."""
+    policies.update_policy(actor=world.manager, policy=world.policy, data={"enabled": False})
 
 
 def test_the_tree_resolves_what_is_inherited(world: World) -> None:
@@ -47,6 +53,7 @@ def test_the_engine_gets_the_same_types(world: World) -> None:
 
 
 def test_a_sub_type_only_removes_keys(world: World) -> None:
+    switch_off(world)
     services.create_attribute_key(actor=world.manager, domain=world.flights, name="crew")
     services.update_event_type(
         actor=world.manager,
@@ -126,6 +133,7 @@ def test_wrong_attributes_are_pointed_at(
 
 
 def test_changing_attributes_keeps_what_stays(world: World) -> None:
+    switch_off(world)
     before = {row.name: row for row in world.flight.attributes.all()}
     services.update_event_type(
         actor=world.manager,

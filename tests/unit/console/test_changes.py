@@ -301,6 +301,10 @@ def test_keys_of_a_type_are_changed(browsers: Browsers, world: World) -> None:
     assert page.status_code == 422, "the tail number is identifying and would lose its key"
     assert b"tail" in page.content
     page = browsers["manager"].post(address, {**data, "keys-tail": ["tail"]})
+    assert page.status_code == 422, "a policy in force lets the origin through in clear"
+    assert b"own flights" in page.content
+    policies.update_policy(actor=world.manager, policy=world.policy, data={"enabled": False})
+    page = browsers["manager"].post(address, {**data, "keys-tail": ["tail"]})
     assert page.status_code == 302
     origin = world.flight.attributes.get(name="origin")
     assert [key.name for key in origin.keys.all()] == ["tail"]

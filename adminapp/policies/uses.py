@@ -1,0 +1,44 @@
+"""What the policies in force rely on, for whoever changes an event type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from adminapp.catalog.mapping import EVENT
+from adminapp.catalog.ports import Use
+from adminapp.identity.models import Domain
+from adminapp.policies import selectors
+from adminapp.policies.models import Policy
+from policyengine.errors import InputError
+
+# Read off the text, for the model may have just lost what the policy names. A name inside of a
+# quoted value counts too: that errs on the side of what is in force.
+_TESTED: Final = re.compile(rf"(?<![\w.]){re.escape(EVENT)}([A-Za-z_]\w*)")
+
+
+def in_force(domain: Domain) -> Iterator[Use]:
+    """Every policy in force in a domain, as something that stands on event types."""
+    for row in selectors.policies_in_force(domain):
+        yield Use(
+            kind="policy",
+            name=row.name,
+            owner=row.domain.name,
+            event_type=row.event_type.name,
+            tests=frozenset(_TESTED.findall(row.expression)),
+            carries=None if row.attributes is None else frozenset(row.attributes),
+            says=_says(domain, row),
+        )
+
+
+def _says(domain: Domain, row: Policy) -> Callable[[], str]:
+    def says() -> str:
+        try:
+            found = selectors.effective_access(domain, among=[row])
+        except InputError:  # what it tests is gone, so that it would let nobody through
+            return str(row.action)
+        people = len({each.handle for each in found})
+        return f"{row.action}, {people} principal{'' if people == 1 else 's'}"
+
+    return says

@@ -19,21 +19,6 @@ from adminapp.distribution.selectors import domain_progress
 from adminapp.identity import quotas, selectors, services
 from adminapp.identity.models import Domain, User
 from adminapp.identity.platform import OPERATORS_FIELDS
-from adminapp.policies.access import Access
-from adminapp.policies.models import Policy
-from adminapp.policies.selectors import effective_access
-
-
-class AccessSerializer(serializers.Serializer[Access]):
-    """One thing that a principal may do."""
-
-    principal = serializers.CharField()
-    handle = serializers.CharField()
-    action = serializers.ChoiceField(Policy.Action.choices)
-    type = serializers.CharField()
-    attributes = serializers.ListField(child=serializers.CharField())
-    condition = serializers.CharField(help_text="On the event, in words; empty is always.")
-    policy = serializers.CharField()
 
 
 class ProgressSerializer(serializers.Serializer[Any]):
@@ -129,13 +114,6 @@ class DomainViewSet(ServiceViewSet):
 
     def delete_with(self, actor: User, row: Domain, version: int | None) -> None:
         services.delete_domain(actor=actor, domain=row, expected_version=version)
-
-    @extend_schema(responses=AccessSerializer(many=True), filters=False)
-    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
-    def access(self, request: Request, pk: str | None = None) -> Response:
-        """Who may publish and receive what now, attribute by attribute."""
-        lines = effective_access(self.get_object())
-        return Response(AccessSerializer(lines, many=True).data)
 
     @extend_schema(responses=UsageSerializer, filters=False)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])

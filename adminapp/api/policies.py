@@ -14,13 +14,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from adminapp.api import idempotency
+from adminapp.api.access import AccessSerializer
 from adminapp.api.base import (
     ServiceViewSet,
     StrictSerializer,
     VersionedSerializer,
     expected_version,
 )
-from adminapp.api.domains import AccessSerializer
 from adminapp.api.fields import DomainField, NameField
 from adminapp.api.filters import DomainFilter
 from adminapp.api.schema import ProblemDetailSerializer
@@ -86,6 +86,8 @@ class PlanRequestSerializer(StrictSerializer):
 class PlanSerializer(serializers.Serializer[Any]):
     gains = AccessSerializer(many=True)
     losses = AccessSerializer(many=True)
+    gained = serializers.IntegerField(help_text="How many attributes, over principals and types.")
+    lost = serializers.IntegerField(help_text="How many attributes, over principals and types.")
     agents = serializers.ListField(child=serializers.CharField())
     encodings = serializers.IntegerField()
     problems = ProblemDetailSerializer(many=True)

@@ -4,6 +4,7 @@ from django.urls import path, re_path
 from rest_framework.routers import SimpleRouter
 
 from adminapp.api import (
+    access,
     agreements,
     audit,
     catalog,
@@ -42,6 +43,7 @@ for prefix, viewset in (
     ("agreements", agreements.AgreementViewSet),
     ("directory", agreements.DirectoryViewSet),
     ("policies", policies.PolicyViewSet),
+    ("access", access.AccessViewSet),
     ("classifications", privacy.ClassificationViewSet),
     ("split-plans", privacy.SplitPlanViewSet),
     ("revisions", distribution.RevisionViewSet),

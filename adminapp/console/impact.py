@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from adminapp.distribution import selectors as distribution
 from adminapp.identity import selectors as identity
 from adminapp.identity.models import Agent, Principal
-from adminapp.policies import selectors as policies
+from adminapp.policies import reach
 from adminapp.policies.access import Access
 from adminapp.roles import selectors as roles
 
@@ -38,10 +38,10 @@ class Impact:
 def of(principal: Principal) -> Impact:
     """The consequences of revoking `principal` now."""
     domain = principal.domain
-    lines = policies.effective_access(domain)
+    found = reach.take(domain, principal=principal)
     epoch = distribution.encoding_epochs(domain).filter(state="current").first()
     return Impact(
-        loses=tuple(line for line in lines if line.handle == principal.handle),
+        loses=tuple(found.effective(principal.name)),
         appointments=tuple(_appointments(principal)),
         roles=tuple(sorted(roles.active_roles(principal))),
         homes=tuple(home.agent for home in principal.homes.all()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import django_filters
@@ -18,10 +19,12 @@ from adminapp.console.pages import Crumb, in_domain, managers_only, show
 from adminapp.console.tables import PolicyTable, configured
 from adminapp.core.errors import Conflict, ServiceError
 from adminapp.identity.models import Domain
-from adminapp.policies import selectors, services
+from adminapp.policies import reach, selectors, services
 from adminapp.policies.language import Language
 from adminapp.policies.models import Policy
 from policyengine.errors import InputError
+
+SHOWN = 200  # lines of access on a page
 
 
 class PolicyFilter(django_filters.FilterSet):
@@ -86,13 +89,15 @@ def index(request: HttpRequest, domain: Domain) -> HttpResponse:
 @in_domain
 def detail(request: HttpRequest, domain: Domain, name: str) -> HttpResponse:
     policy = find(request, domain, name)
-    access = [line for line in selectors.effective_access(domain) if line.policy == policy.name]
+    found = reach.take(domain)
     return _show(
         request,
         policy,
         "console/policies/detail.html",
         tab="policy",
-        access=access,
+        access=list(islice(found.effective(policy=policy.name), SHOWN)),
+        holders=found.size(policy=policy.name),
+        shown=SHOWN,
         reading=_in_words(policy, selectors.language(domain)),
     )
 

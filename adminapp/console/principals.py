@@ -22,7 +22,7 @@ from adminapp.core.errors import Conflict, Invalid, ServiceError
 from adminapp.distribution import selectors as distribution
 from adminapp.identity import ports, selectors, services
 from adminapp.identity.models import Agent, Domain, Overlay, Principal
-from adminapp.policies import selectors as policies
+from adminapp.policies import reach
 from adminapp.roles import selectors as roles
 from adminapp.roles import services as role_services
 
@@ -82,7 +82,6 @@ def _detail(
     status: int = 200,
 ) -> HttpResponse:
     held = roles.appointments(request.user, domain).filter(principal=principal)
-    lines = policies.effective_access(domain)
     return show(
         request,
         "console/principals/detail.html",
@@ -93,7 +92,7 @@ def _detail(
         status=status,
         principal=principal,
         active=principal.state == Principal.State.ACTIVE,
-        access=[line for line in lines if line.handle == principal.handle],
+        access=list(reach.take(domain, principal=principal).effective(principal.name)),
         roles=sorted(roles.active_roles(principal))
         if principal.state == Principal.State.ACTIVE
         else [],

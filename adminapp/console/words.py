@@ -259,7 +259,7 @@ class AccessRow:
     """Access that is the same for several event types, in one line.
 
     Args:
-        principal, action, attributes, condition, policy: as in `access.Access`.
+        principal, action, attributes, condition, policies: as in `access.Access`.
         types: the event types.
     """
 
@@ -268,16 +268,16 @@ class AccessRow:
     types: tuple[str, ...]
     attributes: tuple[str, ...]
     condition: str
-    policy: str
+    policies: tuple[str, ...]
 
 
 def access_rows(lines: Iterable[access.Access]) -> list[AccessRow]:
     """Lines of access, those put together that differ in the event type alone."""
     types: dict[tuple[Any, ...], list[str]] = {}
     for line in lines:
-        same = (line.principal, line.action, line.attributes, line.condition, line.policy)
+        same = (line.principal, line.action, line.attributes, line.condition, line.policies)
         types.setdefault(same, []).append(line.type)
     return [
-        AccessRow(who, action, tuple(names), attributes, condition.removeprefix("where "), policy)
-        for (who, action, attributes, condition, policy), names in types.items()
+        AccessRow(who, action, tuple(names), attributes, condition.removeprefix("where "), by)
+        for (who, action, attributes, condition, by), names in types.items()
     ]

@@ -1,14 +1,14 @@
-"""Who may do what in plain words: the effective access of a domain, and how two states differ."""
+"""Who may do what in plain words: what policies permit, and lines of access made from it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from adminapp.policies.language import PolicyConjunction
-from policyengine.attributes import Literal, Value
+from policyengine.attributes import Join, Literal, Value
 
 _WORDS = {
     "==": "is",
@@ -26,6 +26,14 @@ _WORDS = {
     "has": "is given",
     "!has": "is not given",
 }
+_RIGHTS = {"publish": "write", "subscribe": "read"}
+
+Condition: TypeAlias = tuple[Literal, ...]
+"""What must hold of an event, all of it; the empty one always does."""
+Slot: TypeAlias = tuple[str, str]
+"""Action and event type."""
+EVENT_ITSELF = ""
+"""Stands for the event as such: a type without attributes can be received too."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ class Rule:
 
     Args:
         policy: its name.
-        action: publish or subscribe.
+        action: define, advertise, publish or subscribe.
         types: each type it holds for, with the attributes it permits there.
         conjunctions: its normal form.
     """
@@ -64,16 +72,17 @@ class Rule:
 
 @dataclass(frozen=True, order=True)
 class Access:
-    """One thing that a principal may do, and by which policy.
+    """One thing that a principal may do, and by which policies.
 
     Args:
         principal: name of the principal.
         handle: its handle.
-        action: publish or subscribe.
+        action: define, advertise, publish or subscribe.
         type: name of the event type.
         attributes: what it may write or read there.
         condition: on the event, in words (`where event.carrier is UA`); "" is always.
-        policy: name of the policy.
+        policies: names of the policies that permit it, each of them alone.
+        domain: name of the domain that the principal belongs to.
     """
 
     principal: str
@@ -82,86 +91,176 @@ class Access:
     type: str
     attributes: tuple[str, ...]
     condition: str
-    policy: str = ""
+    policies: tuple[str, ...] = ()
+    domain: str = ""
+
+    @property
+    def right(self) -> str:
+        """What the action means for the attributes: `write`, `read`, or the action itself."""
+        return right(self.action)
 
 
-_Slot: TypeAlias = tuple[str, str, str, str]  # principal, handle, action, type
+@dataclass(frozen=True)
+class Holding:
+    """What one way to satisfy a policy gives one principal.
 
-
-def effective(subjects: Iterable[Subject], rules: Iterable[Rule]) -> list[Access]:
-    """Everything that the rules permit the subjects, by plain evaluation."""
-    found = {  # several variants of a principal may have the same
-        Access(
-            subject.principal, subject.handle, rule.action, name, attributes, condition, rule.policy
-        )
-        for subject in subjects
-        for rule in rules
-        for condition in _conditions(subject, rule)
-        for name, attributes in rule.types.items()
-    }
-    return sorted(found)
-
-
-def difference(before: Iterable[Access], after: Iterable[Access]) -> list[Access]:
-    """What `after` permits that `before` did not, whichever policies say so."""
-    old, new = _by_slot(before), _by_slot(after)
-    lines: list[Access] = []
-    for slot in sorted(new):
-        gained: dict[str, list[str]] = defaultdict(list)
-        for attribute, conditions in new[slot].items():
-            known = old.get(slot, {}).get(attribute, frozenset())
-            if "" not in known:
-                for condition in conditions - known:
-                    gained[condition].append(attribute)
-        lines += [
-            Access(*slot, tuple(sorted(filter(None, names))), condition)
-            for condition, names in sorted(gained.items())
-        ]
-    return lines
-
-
-def _by_slot(lines: Iterable[Access]) -> dict[_Slot, dict[str, frozenset[str]]]:
-    """For each principal, action and type: its attributes and under which conditions.
-
-    The attribute "" stands for the event itself: a type without attributes can be received too.
+    Args:
+        policy: name of the policy.
+        action: what it permits.
+        types: for which types, and which attributes there.
+        condition: what must hold of an event for this principal.
     """
-    found: dict[_Slot, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for line in lines:
-        slot = (line.principal, line.handle, line.action, line.type)
-        for attribute in ("", *line.attributes):
-            found[slot][attribute].add(line.condition)
-    return {
-        slot: {
-            attribute: frozenset([""] if "" in conditions else conditions)
-            for attribute, conditions in attributes.items()
-        }
-        for slot, attributes in found.items()
-    }
+
+    policy: str
+    action: str
+    types: Mapping[str, tuple[str, ...]]
+    condition: Condition
 
 
-def _conditions(subject: Subject, rule: Rule) -> list[str]:
-    """Under which conditions a rule permits a subject something; one that always holds is all."""
-    found = [each.for_subject(subject.values) for each in rule.conjunctions]
-    texts = [describe(literals) for literals in found if literals is not None]
-    return [""] if "" in texts else list(dict.fromkeys(texts))
+@dataclass(frozen=True)
+class Line:
+    """What some principals may do, whoever they are; the fields are those of `Access`."""
+
+    action: str
+    type: str
+    attributes: tuple[str, ...]
+    condition: Condition
+    policies: tuple[str, ...]
+
+    def of(self, principal: str, handle: str, domain: str) -> Access:
+        """The same for one principal."""
+        return Access(
+            principal,
+            handle,
+            self.action,
+            self.type,
+            self.attributes,
+            describe(self.condition),
+            self.policies,
+            domain,
+        )
 
 
-def describe(literals: Iterable[Literal]) -> str:
-    """Literals on an event in words; "" when there are none."""
-    parts = [_literal(literal) for literal in literals]
+Slots: TypeAlias = dict[Slot, dict[str, dict[Condition, set[str]]]]
+"""By action and type: each attribute, under which conditions, by which policies."""
+
+
+def slots(holdings: Iterable[Holding], wanted: Collection[Slot] | None = None) -> Slots:
+    """Lay out what some rules permit together, slot by slot.
+
+    What holds always makes conditions superfluous: only that is left.
+    """
+    found: Slots = {}
+    for holding in holdings:
+        for name, attributes in holding.types.items():
+            slot = (holding.action, name)
+            if wanted is not None and slot not in wanted:
+                continue
+            there = found.setdefault(slot, {})
+            for attribute in (EVENT_ITSELF, *attributes):
+                under = there.setdefault(attribute, {})
+                under.setdefault(holding.condition, set()).add(holding.policy)
+    for there in found.values():
+        for attribute, under in there.items():
+            if () in under and len(under) > 1:
+                there[attribute] = {(): under[()]}
+    return found
+
+
+def lines(held: Slots, attribute: str | None = None) -> list[Line]:
+    """What slots hold, attributes of one kind together.
+
+    Args:
+        attribute: only this one; all by default.
+    """
+    found: list[Line] = []
+    for slot in sorted(held):
+        together: dict[tuple[Condition, tuple[str, ...]], list[str]] = defaultdict(list)
+        for name, under in held[slot].items():
+            if attribute in (None, name):
+                for condition, policies in under.items():
+                    together[condition, tuple(sorted(policies))].append(name)
+        found += _slot_lines(slot, together)
+    return found
+
+
+def _slot_lines(
+    slot: Slot, together: Mapping[tuple[Condition, tuple[str, ...]], list[str]]
+) -> Iterator[Line]:
+    # The event as such is worth a line only where none of its attributes has one.
+    named = {condition for (condition, _), names in together.items() if any(names)}
+    ordered = sorted(together.items(), key=lambda item: (describe(item[0][0]), item[0][1]))
+    for (condition, policies), names in ordered:
+        attributes = tuple(name for name in names if name)
+        if attributes or condition not in named:
+            yield Line(*slot, attributes, condition, policies)
+
+
+def gained(before: Slots, after: Slots) -> dict[Slot, dict[str, list[Condition]]]:
+    """What `after` permits that `before` did not, whichever policies say so.
+
+    A condition is nothing new where one was known that asks for less.
+    """
+    found: dict[Slot, dict[str, list[Condition]]] = {}
+    for slot, attributes in after.items():
+        known = before.get(slot, {})
+        new: dict[str, list[Condition]] = {}
+        for attribute, under in attributes.items():
+            weaker = [frozenset(condition) for condition in known.get(attribute, ())]
+            extra = [
+                condition
+                for condition in under
+                if not any(each.issubset(condition) for each in weaker)
+            ]
+            if extra:
+                new[attribute] = extra
+        if new:
+            found[slot] = new
+    return found
+
+
+def gained_lines(found: Mapping[Slot, Mapping[str, Iterable[Condition]]]) -> list[Line]:
+    """A gain as lines, attributes under one condition together."""
+    made: list[Line] = []
+    for slot in sorted(found):
+        together: dict[tuple[Condition, tuple[str, ...]], list[str]] = defaultdict(list)
+        for attribute, conditions in found[slot].items():
+            for condition in conditions:
+                together[condition, ()].append(attribute)
+        made += _slot_lines(slot, {key: sorted(names) for key, names in together.items()})
+    return made
+
+
+def gained_count(found: Mapping[Slot, Mapping[str, object]]) -> int:
+    """How many attributes of how many slots; a slot without attributes counts once."""
+    return sum(len(attributes.keys() - {EVENT_ITSELF}) or 1 for attributes in found.values())
+
+
+def right(action: str) -> str:
+    """What an action means for attributes: `write`, `read`, or the action itself."""
+    return _RIGHTS.get(action, action)
+
+
+def describe(literals: Iterable[Literal | Join]) -> str:
+    """Conditions on an event in words; "" when there are none."""
+    parts = [literal_words(literal) for literal in literals]
     return f"where {' and '.join(parts)}" if parts else ""
 
 
-def _literal(literal: Literal) -> str:
+def literal_words(literal: Literal | Join) -> str:
+    """One literal in words: `event.delay is above 120`."""
+    if isinstance(literal, Join):
+        return f"{literal.right} is {literal.left}"
     words = f"{literal.attribute} {_WORDS[literal.op]}"
     if literal.value is None:
         return words
     if isinstance(literal.value, tuple):
-        return f"{words} {', '.join(_value(value) for value in literal.value)}"
-    return f"{words} {_value(literal.value)}"
+        return f"{words} {', '.join(value_words(value) for value in literal.value)}"
+    return f"{words} {value_words(literal.value)}"
 
 
-def _value(value: Value) -> str:
+def value_words(value: Value) -> str:
+    """A value as people write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +10,7 @@ from django.db.models import QuerySet
 from adminapp.catalog import selectors as catalog
 from adminapp.identity import selectors as identity
 from adminapp.identity.models import Domain
-from adminapp.policies import access
-from adminapp.policies.access import Access, Rule, Subject
+from adminapp.policies.access import Rule, Subject
 from adminapp.policies.language import Language, PolicyConjunction
 from adminapp.policies.models import Policy, PolicyVersion
 from adminapp.roles import selectors as roles
@@ -87,27 +85,6 @@ def rule(policy: Policy, spoken: Language) -> Rule:
         types={name: _permitted(policy, spoken, name) for name in types},
         conjunctions=policy_conjunctions(policy, spoken=spoken),
     )
-
-
-def effective_access(
-    domain: Domain,
-    *,
-    at: datetime | None = None,
-    among: Sequence[Policy] | None = None,
-    spoken: Language | None = None,
-    held_by: Iterable[Subject] | None = None,
-) -> list[Access]:
-    """Who may publish and receive what now, attribute by attribute, with conditions in words.
-
-    Args:
-        among: the policies to go by; those in force by default.
-        spoken: the domain's language, when the caller has it already.
-        held_by: the subjects to ask for; all active principals by default.
-    """
-    words = spoken or language(domain)
-    rows = policies_in_force(domain, at=at) if among is None else among
-    people = subjects(domain, at=at) if held_by is None else held_by
-    return access.effective(people, [rule(row, words) for row in rows])
 
 
 def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:

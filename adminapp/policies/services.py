@@ -17,8 +17,9 @@ from adminapp.identity import permissions, ports
 from adminapp.identity import selectors as identity
 from adminapp.identity.models import Domain, User
 from adminapp.identity.services import record_row
-from adminapp.policies import access, checks, mapping, selectors
-from adminapp.policies.access import Access, Subject
+from adminapp.policies import checks, mapping, reach, selectors
+from adminapp.policies.access import Access
+from adminapp.policies.crowd import Crowd
 from adminapp.policies.language import Language
 from adminapp.policies.models import Policy, PolicyVersion
 from policyengine.attributes import unknown
@@ -43,8 +44,10 @@ class Plan:
     """What a change of a policy would do.
 
     Args:
-        gains: what principals could do that they cannot do now.
-        losses: what they could no longer do.
+        gains: what principals could do that they cannot do now; the first thousand lines.
+        losses: what they could no longer do; the first thousand lines.
+        gained: how many attributes of how many types all principals would gain.
+        lost: how many they would lose.
         agents: names of the agents that would get new rules.
         encodings: how many rules would be encoded anew, over all agents.
         problems: why the change cannot be made; empty when it can.
@@ -55,6 +58,8 @@ class Plan:
     losses: tuple[Access, ...] = ()
     agents: tuple[str, ...] = ()
     encodings: int = 0
+    gained: int = 0
+    lost: int = 0
     problems: tuple[Problem, ...] = field(default=())
     revision: int = 0
 
@@ -185,18 +190,20 @@ def plan_policy_change(
     changed, problems = _draft(domain, policy, data, spoken)
     if problems:
         return Plan(problems=tuple(problems), revision=revision)
-    current = selectors.policies_in_force(domain)
-    others = [row for row in current if policy is None or row.pk != policy.pk]
+    now = reach.take(domain)
+    others = [
+        row for row in selectors.policies_in_force(domain) if policy is None or row.pk != policy.pk
+    ]
     wanted = [*others, changed] if changed is not None and changed.in_force() else others
-    people = selectors.subjects(domain)
-    before = _access(domain, current, spoken, people)
-    after = _access(domain, wanted, spoken, people)
+    found = reach.compare(now, now.among(wanted, spoken))
     agents = tuple(identity.serving_agents(domain).values_list("name", flat=True))
     return Plan(
-        gains=tuple(access.difference(before, after)),
-        losses=tuple(access.difference(after, before)),
+        gains=found.gains,
+        losses=found.losses,
+        gained=found.gained,
+        lost=found.lost,
         agents=agents,
-        encodings=_encodings(changed, spoken, people) * len(agents),
+        encodings=_encodings(changed, spoken, now.crowd) * len(agents),
         revision=revision,
     )
 
@@ -220,24 +227,14 @@ def _draft(
     return row, []
 
 
-def _access(
-    domain: Domain, rows: list[Policy], spoken: Language, people: list[Subject]
-) -> list[Access]:
-    return selectors.effective_access(domain, among=rows, spoken=spoken, held_by=people)
-
-
-def _encodings(policy: Policy | None, spoken: Language, people: list[Subject]) -> int:
+def _encodings(policy: Policy | None, spoken: Language, people: Crowd) -> int:
     """How many rules a policy becomes at one agent: a join is one rule for each known value."""
     if policy is None or not policy.in_force():
         return 0
-    count = 0
-    for conjunction in selectors.policy_conjunctions(policy, spoken=spoken):
-        known = {
-            tuple(person.values.get(join.left) for join in conjunction.joins) for person in people
-        }
-        complete = [values for values in known if None not in values]
-        count += len(complete) if conjunction.joins else 1
-    return count
+    return sum(
+        people.combinations([join.left for join in way.joins]) if way.joins else 1
+        for way in selectors.policy_conjunctions(policy, spoken=spoken)
+    )
 
 
 # -- shared ----------------------------------------------------------------------------------

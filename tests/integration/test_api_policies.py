@@ -1,4 +1,4 @@
-"""Plans, versions, effective access and what agents have acknowledged."""
+"""Plans, versions and what agents have acknowledged."""
 
 from __future__ import annotations
 
@@ -91,21 +91,6 @@ def test_versions_and_restoring_one(world: World, browsers: dict[str, Client]) -
     assert restored.json()["expression"] == original
     assert manager.post(f"{url}/restore", {"number": 9}, JSON).status_code == 400
     assert browsers["stranger"].get(f"{url}/versions").status_code == 404
-
-
-def test_effective_access(world: World, browsers: dict[str, Client]) -> None:
-    url = f"{API}/domains/{world.flights.pk}/access"
-    assert browsers["stranger"].get(url).status_code == 404
-    lines = browsers["auditor"].get(url).json()
-    assert lines[1] == {
-        "principal": "United",
-        "handle": world.united.handle,
-        "action": "subscribe",
-        "type": "Flight",
-        "attributes": ["carrier", "origin", "tail"],
-        "condition": "where event.carrier is UA",
-        "policy": "own flights",
-    }
 
 
 def test_credentials(world: World, browsers: dict[str, Client]) -> None:

@@ -14,7 +14,7 @@ from adminapp.catalog import services as catalog
 from adminapp.core.errors import Conflict, Forbidden, InUse, Invalid
 from adminapp.identity import services as identity
 from adminapp.outbox.models import OutboxRow
-from adminapp.policies import selectors, services
+from adminapp.policies import reach, selectors, services
 from adminapp.policies.access import Access
 from adminapp.policies.models import Policy, PolicyVersion
 from adminapp.roles import services as roles
@@ -25,7 +25,7 @@ from tests.support.control_plane import World
 def lines(world: World, **more: Any) -> list[tuple[str, str, str, tuple[str, ...], str]]:
     return [
         (line.principal, line.action, line.type, line.attributes, line.condition)
-        for line in selectors.effective_access(world.flights, **more)
+        for line in reach.take(world.flights, **more).effective()
     ]
 
 
@@ -96,7 +96,7 @@ def test_subject_values_name_each_thing_once(world: World) -> None:
 def test_effective_access_asks_the_database_a_constant_number_of_times(world: World) -> None:
     def asked() -> int:
         with CaptureQueriesContext(connection) as captured:
-            selectors.effective_access(world.flights)
+            list(reach.take(world.flights).effective())
         return len(captured)
 
     few = asked()

@@ -69,7 +69,7 @@ def test_a_type_is_told_in_words(declared: dict[str, object], said: str) -> None
 
 def test_access_that_differs_in_the_type_alone_is_one_line() -> None:
     def line(kind: str, condition: str = "where event.a is 1") -> Access:
-        return Access("UA", "p-1", "subscribe", kind, ("a",), condition, "own")
+        return Access("UA", "p-1", "subscribe", kind, ("a",), condition, ("own",))
 
     rows = words.access_rows([line("Arrival"), line("Departure"), line("Flight", "")])
     assert [(row.types, row.condition) for row in rows] == [

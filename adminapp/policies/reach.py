@@ -1,0 +1,405 @@
+"""Who may do what in a domain at a moment, for everybody at once.
+
+The subject's side of every policy is answered for all principals by a few operations on whole
+columns (see `columns`), so that a question about a hundred thousand of them costs about as much as
+one about ten. What a principal may do is then read off a matrix: a row for each way to satisfy a
+policy, a bit for each principal.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+from django.utils import timezone
+from numpy.typing import NDArray
+
+from adminapp.catalog.mapping import EVENT
+from adminapp.identity.models import Domain, Principal
+from adminapp.policies import columns, crowd, remembered, selectors
+from adminapp.policies.access import (
+    Access,
+    Condition,
+    Holding,
+    Line,
+    Rule,
+    Slots,
+    describe,
+    lines,
+    slots,
+)
+from adminapp.policies.comparison import ReachChange, compare
+from adminapp.policies.crowd import Crowd
+from adminapp.policies.language import Language, PolicyConjunction
+from adminapp.policies.models import Policy
+from adminapp.roles.mapping import ROLE
+from policyengine.attributes import Join, Literal, Value
+from policyengine.errors import InputError
+
+__all__ = ["Grant", "Group", "Reach", "ReachChange", "compare", "take"]
+
+_BLOCK = 512  # principals whose rights are read off the matrix at a time
+_LINES = 4096  # sets of rights whose lines are kept while a list is written
+
+
+@dataclass(frozen=True)
+class Grant:
+    """One way to satisfy a policy.
+
+    Args:
+        rule: the policy.
+        way: the conjunction.
+        types: each type that it may hold for, with the attributes that it permits there.
+    """
+
+    rule: Rule
+    way: PolicyConjunction
+    types: Mapping[str, tuple[str, ...]]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it permits under which conditions, whatever it is called and whoever meets it."""
+        types = tuple(sorted(self.types.items()))
+        return (self.rule.action, types, frozenset(self.way.event), frozenset(self.way.joins))
+
+    @property
+    def who(self) -> str:
+        """Whom it means, in words."""
+        found = describe(each for each in self.way.subject if not self._role(each))
+        named = [f"role {name}" for name in self.roles]
+        return " and ".join([*named, *filter(None, [found.removeprefix("where ")])]) or "everybody"
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that it asks for."""
+        return tuple(filter(None, (self._role(each) for each in self.way.subject)))
+
+    @property
+    def condition(self) -> str:
+        """What it asks of an event, in words; "" is nothing."""
+        return describe((*self.way.event, *self.way.joins))
+
+    @staticmethod
+    def _role(literal: Literal) -> str:
+        named = literal.attribute.startswith(f"{ROLE}.") and literal.value is True
+        return literal.attribute.removeprefix(f"{ROLE}.") if named else ""
+
+    def permits(self, action: str | None, event_type: str | None, attribute: str | None) -> bool:
+        """Whether it has to do with an action, a type and an attribute; None is any."""
+        if action not in (None, self.rule.action):
+            return False
+        if event_type is None:
+            named: Iterable[tuple[str, ...]] = self.types.values()
+        else:
+            named = [self.types[event_type]] if event_type in self.types else []
+        return any(attribute is None or attribute in names for names in named)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Principals who may do the same by the same grant.
+
+    Args:
+        grant: by what.
+        principals: how many they are.
+    """
+
+    grant: Grant
+    principals: int
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Everything that everybody may do; nothing in it ever changes.
+
+    Args:
+        crowd: the principals.
+        grants: what policies permit.
+        matrix: for each grant the principals that have it, as a mask.
+        types: every event type with the names of its attributes.
+        at: the moment.
+        until: when something begins or ends by itself; None is never.
+        joined: for grants with joins their rows, where principals have several.
+    """
+
+    crowd: Crowd
+    grants: tuple[Grant, ...]
+    matrix: NDArray[np.uint8]
+    types: Mapping[str, tuple[str, ...]]
+    at: datetime
+    until: datetime | None = None
+    joined: Mapping[int, columns.Mask] = field(default_factory=dict)
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def effective(
+        self,
+        principal: str | None = None,
+        action: str | None = None,
+        type: str | None = None,  # noqa: A002
+        attribute: str | None = None,
+        *,
+        policy: str | None = None,
+        start: str | None = None,
+    ) -> Iterator[Access]:
+        """What principals may do, by name of the principal, action and type.
+
+        Args:
+            principal: only this one.
+            action: only this action.
+            type: only this event type.
+            attribute: only this attribute.
+            policy: only what this policy permits.
+            start: only principals from this name on.
+        """
+        chosen = self.chosen(action, type, attribute, policy)
+        positions = self._positions(chosen, principal, start)
+        kept: dict[object, list[Line]] = {}
+        for position, held in self._held(chosen, positions):
+            key = (held.tobytes(), self._bound(held, position))
+            found = kept.get(key)
+            if found is None:
+                found = lines(self._slots(held, position, type), attribute)
+                if len(kept) < _LINES:
+                    kept[key] = found
+            who = self.crowd.names[position], self.crowd.handles[position]
+            for line in found:
+                yield line.of(*who, self.crowd.domain)
+
+    def permits(
+        self,
+        principal: str,
+        action: str,
+        type: str,  # noqa: A002
+        attribute: str | None = None,
+        event: Mapping[str, Value] | None = None,
+    ) -> bool:
+        """Whether a principal may do something.
+
+        Args:
+            principal: its name.
+            attribute: None asks for the event as such.
+            event: the event's values by name (`carrier`); without them the answer is whether
+                there may be such an event.
+        """
+        chosen = self.chosen(action, type, attribute)
+        values = None if event is None else {f"{EVENT}{key}": event[key] for key in event}
+        for position, held in self._held(chosen, self._positions(chosen, principal, None)):
+            for holding in self.holdings(held, position):
+                if values is None or all(each.holds(values) for each in holding.condition):
+                    return True
+        return False
+
+    def who(
+        self,
+        action: str | None = None,
+        type: str | None = None,  # noqa: A002
+        attribute: str | None = None,
+    ) -> tuple[str, ...]:
+        """Names of those who may do something, under some condition at least."""
+        positions = self._positions(self.chosen(action, type, attribute), None, None)
+        return tuple(self.crowd.names[position] for position in positions)
+
+    def size(
+        self,
+        action: str | None = None,
+        type: str | None = None,  # noqa: A002
+        attribute: str | None = None,
+        *,
+        policy: str | None = None,
+    ) -> int:
+        """How many may do something, under some condition at least."""
+        return len(self._positions(self.chosen(action, type, attribute, policy), None, None))
+
+    def groups(
+        self,
+        action: str | None = None,
+        type: str | None = None,  # noqa: A002
+        attribute: str | None = None,
+    ) -> list[Group]:
+        """Everything at once: for each way to satisfy a policy how many principals have it."""
+        return [
+            Group(self.grants[index], columns.size_of(self.matrix[index]))
+            for index in self.chosen(action, type, attribute).tolist()
+        ]
+
+    def among(self, policies: Iterable[Policy], spoken: Language) -> Reach:
+        """What it would be if these were the policies in force."""
+        return build(self.crowd, _rules(policies, spoken), spoken, self.at, self.until)
+
+    # -- reading the matrix ------------------------------------------------------------------
+
+    def chosen(
+        self,
+        action: str | None,
+        type: str | None,  # noqa: A002
+        attribute: str | None,
+        policy: str | None = None,
+    ) -> NDArray[np.intp]:
+        """Indices of the grants that have to do with something."""
+        return np.array(
+            [
+                index
+                for index, grant in enumerate(self.grants)
+                if policy in (None, grant.rule.policy) and grant.permits(action, type, attribute)
+            ],
+            dtype=np.intp,
+        )
+
+    def holdings(self, held: Iterable[int], position: int) -> Iterator[Holding]:
+        """Grants that a principal has, with the conditions that they mean for it."""
+        for index in held:
+            grant = self.grants[index]
+            for condition in self._conditions(index, position):
+                yield Holding(grant.rule.policy, grant.rule.action, grant.types, condition)
+
+    def _conditions(self, index: int, position: int) -> Iterator[Condition]:
+        way = self.grants[index].way
+        if not way.joins:
+            yield way.event
+            return
+        rows = self.joined.get(index)
+        for row in self.crowd.rows_of(position):
+            if rows is None or rows[row >> 3] >> (7 - (row & 7)) & 1:
+                wanted = (
+                    Literal(join.right, "==", self.crowd.values.value(join.left, row))
+                    for join in way.joins
+                )
+                yield tuple(dict.fromkeys((*way.event, *wanted)))
+
+    def _slots(self, held: Iterable[int], position: int, event_type: str | None) -> Slots:
+        found = slots(self.holdings(held, position))
+        if event_type is None:
+            return found
+        return {slot: there for slot, there in found.items() if slot[1] == event_type}
+
+    def _bound(self, held: Iterable[int], position: int) -> tuple[Condition, ...]:
+        """The conditions of the grants whose conditions are the principal's own."""
+        return tuple(
+            condition
+            for index in held
+            if self.grants[index].way.joins
+            for condition in self._conditions(index, position)
+        )
+
+    def _positions(
+        self, chosen: NDArray[np.intp], principal: str | None, start: str | None
+    ) -> Sequence[int]:
+        names = self.crowd.names
+        if principal is not None:
+            place = bisect_left(names, principal)
+            return [place] if place < len(names) and names[place] == principal else []
+        if not len(chosen):
+            return []
+        anybody = np.bitwise_or.reduce(self.matrix[chosen], axis=0)
+        found = columns.positions_of(anybody, self.crowd.count)
+        first = 0 if start is None else bisect_left(names, start)
+        return found[np.searchsorted(found, first) :].tolist()
+
+    def _held(
+        self, chosen: NDArray[np.intp], positions: Sequence[int]
+    ) -> Iterator[tuple[int, NDArray[np.intp]]]:
+        """For each principal the grants that it has, of those chosen."""
+        for start in range(0, len(positions), _BLOCK):
+            block = np.array(positions[start : start + _BLOCK])
+            bits = self.matrix[chosen[:, None], block >> 3] >> (7 - (block & 7)) & 1
+            having = np.ascontiguousarray(bits.T, dtype=np.bool_)
+            for position, row in zip(block.tolist(), having, strict=True):
+                yield position, chosen[row]
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        joined = sum(rows.nbytes for rows in self.joined.values())
+        return self.crowd.nbytes + self.matrix.nbytes + joined + 2_000 * len(self.grants)
+
+
+def take(
+    domain: Domain, *, at: datetime | None = None, principal: Principal | None = None
+) -> Reach:
+    """What everybody may do in a domain at a moment (now by default).
+
+    Roles, policies and appointments are those of the moment; attributes, event types and who has
+    been revoked are as they are now. The answer is kept until the domain's revision changes or
+    something begins or ends by itself.
+
+    Args:
+        principal: only this one matters: everybody else may be left out.
+    """
+    moment = at or timezone.now()
+    known = remembered.find(domain, moment)
+    if known is not None:
+        return known
+    if principal is not None:
+        return _read(domain, moment, [principal.pk])
+    return remembered.keep(domain, moment, lambda: _read(domain, moment, None))
+
+
+def _read(domain: Domain, at: datetime, only: Sequence[int] | None) -> Reach:
+    spoken = selectors.language(domain)
+    rules = _rules(selectors.policies_in_force(domain, at=at), spoken)
+    people = crowd.gather(domain, at=at, only=only)
+    until = selectors.next_boundary(domain, after=at) if only is None else None
+    return build(people, rules, spoken, at, until)
+
+
+def _rules(policies: Iterable[Policy], spoken: Language) -> list[Rule]:
+    found: list[Rule] = []
+    for row in policies:
+        # One that no longer fits the model grants nothing, here as at agents.
+        with suppress(InputError):
+            found.append(selectors.rule(row, spoken))
+    return found
+
+
+def build(
+    people: Crowd, rules: Iterable[Rule], spoken: Language, at: datetime, until: datetime | None
+) -> Reach:
+    """Answer the subject's side of every rule for everybody."""
+    known = {
+        name: tuple(spec.name for spec in spoken.types.attributes(name))
+        for name in spoken.types.names
+    }
+    grants: list[Grant] = []
+    rows: list[columns.Mask] = []
+    for rule in rules:
+        for way in rule.conjunctions:
+            types = _possible(rule, way, known)
+            fitting = _agreeing(people, way)
+            if types and fitting.any():
+                grants.append(Grant(rule, way, types))
+                rows.append(fitting)
+    several = len(people.owners) > people.count
+    joined = {i: rows[i] for i, grant in enumerate(grants) if grant.way.joins and several}
+    matrix = np.empty((len(grants), (people.count + 7) // 8), dtype=np.uint8)
+    for index, fitting in enumerate(rows):
+        matrix[index] = people.holders(fitting)
+    return Reach(people, tuple(grants), matrix, known, at, until, joined)
+
+
+def _possible(
+    rule: Rule, way: PolicyConjunction, known: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """The types whose events have every attribute that a conjunction tests."""
+    needed = {each.attribute for each in way.event if each.op != "!has"}
+    needed |= {join.right for join in way.joins}
+    wanted = {name.removeprefix(EVENT) for name in needed}
+    return {name: held for name, held in rule.types.items() if wanted.issubset(known[name])}
+
+
+def _agreeing(people: Crowd, way: PolicyConjunction) -> columns.Mask:
+    """Rows that meet a conjunction for some event at all: what joins tie together can be equal."""
+    found = people.fitting(way)
+    tied: dict[str, Join] = {}
+    for join in way.joins:
+        for literal in way.event:
+            if literal.attribute == join.right:
+                found &= people.values.mask(Literal(join.left, literal.op, literal.value))
+        other = tied.setdefault(join.right, join)
+        if other is not join:
+            found &= people.values.equal(join.left, other.left)
+    return found

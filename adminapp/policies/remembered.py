@@ -1,0 +1,98 @@
+"""Answers that are kept while nothing changes, within a bound of memory.
+
+Every change of what policies say or see raises the revision of its domain, and of the domains
+below. Inside a transaction nothing is kept and nothing is taken: what is read there may never
+come to be.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+from django.db import connection
+
+from adminapp.identity.lineage import lineage
+from adminapp.identity.models import Domain
+
+if TYPE_CHECKING:
+    from adminapp.policies.reach import Reach
+
+LIMIT = 256 * 2**20
+"""How many bytes are kept in one process."""
+_ATTEMPTS = 3
+
+State: TypeAlias = frozenset[tuple[int, int, int | None]]
+"""Of each domain that an answer rests on: primary key, revision and parent."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    domain: int
+    state: State
+    reach: Reach
+
+    def holds(self, at: datetime) -> bool:
+        until = self.reach.until
+        return self.reach.at <= at and (until is None or at < until)
+
+
+_kept: OrderedDict[tuple[int, State, datetime], _Kept] = OrderedDict()
+_lock = threading.Lock()
+
+
+def find(domain: Domain, at: datetime) -> Reach | None:
+    """What is known of a domain at a moment, if it still holds."""
+    if connection.in_atomic_block:
+        return None
+    with _lock:
+        possible = [each for each in _kept.values() if each.domain == domain.pk and each.holds(at)]
+    for each in possible:
+        if _now({pk for pk, _, _ in each.state}) == each.state:
+            with _lock:
+                if (key := (each.domain, each.state, each.reach.at)) in _kept:
+                    _kept.move_to_end(key)
+            return each.reach
+    return None
+
+
+def keep(domain: Domain, at: datetime, read: Callable[[], Reach]) -> Reach:
+    """Read while the domain stands still, and keep what was found."""
+    if connection.in_atomic_block:
+        return read()
+    for _ in range(_ATTEMPTS):
+        fresh = Domain.objects.select_related("parent").get(pk=domain.pk)
+        resting = {each.pk for each in lineage(fresh)}
+        before = _now(resting)
+        found = read()
+        if _now(resting) == before:
+            _store(_Kept(domain.pk, before, found))
+            break
+    return found
+
+
+def forget() -> None:
+    """Let go of everything."""
+    with _lock:
+        _kept.clear()
+
+
+def _now(domains: set[int]) -> State:
+    rows = Domain.objects.filter(pk__in=domains).values_list("pk", "revision", "parent_id")
+    return frozenset(rows)
+
+
+def _store(new: _Kept) -> None:
+    with _lock:
+        for key, old in list(_kept.items()):
+            if old.domain == new.domain and old.state != new.state:
+                del _kept[key]
+        _kept[(new.domain, new.state, new.reach.at)] = new
+        size = sum(each.reach.nbytes for each in _kept.values())
+        while size > LIMIT and _kept:
+            _, oldest = _kept.popitem(last=False)
+            size -= oldest.reach.nbytes

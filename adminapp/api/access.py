@@ -56,14 +56,14 @@ class AccessSerializer(serializers.Serializer[Access]):
     )
 
 
-class GroupTypeSerializer(serializers.Serializer[Any]):
+class AccessGroupTypeSerializer(serializers.Serializer[Any]):
     """What is permitted of one event type."""
 
     type = serializers.CharField()
     attributes = serializers.ListField(child=serializers.CharField())
 
 
-class GroupSerializer(serializers.Serializer[Any]):
+class AccessGroupSerializer(serializers.Serializer[Any]):
     """Principals who may do the same by the same way of satisfying a policy."""
 
     policy = serializers.CharField()
@@ -72,7 +72,7 @@ class GroupSerializer(serializers.Serializer[Any]):
     who = serializers.CharField(help_text="What they have in common, in words.")
     roles = serializers.ListField(child=serializers.CharField(), help_text="Roles that they need.")
     principals = serializers.IntegerField(help_text="How many they are.")
-    types = GroupTypeSerializer(many=True)
+    types = AccessGroupTypeSerializer(many=True)
     condition = serializers.CharField(help_text="On the event, in words; empty is always.")
 
 
@@ -83,11 +83,11 @@ class AccessPageSerializer(serializers.Serializer[Any]):
     results = AccessSerializer(many=True)
 
 
-class GroupPageSerializer(serializers.Serializer[Any]):
+class AccessGroupPageSerializer(serializers.Serializer[Any]):
     next = serializers.CharField(
         allow_null=True, help_text="Send it as `cursor` for what follows; null is the end."
     )
-    results = GroupSerializer(many=True)
+    results = AccessGroupSerializer(many=True)
 
 
 class QuestionSerializer(StrictSerializer):
@@ -157,7 +157,7 @@ class AccessViewSet(CountedMixin, GenericViewSet):
 
     @extend_schema(
         parameters=[GroupQuestionSerializer],
-        responses={200: GroupPageSerializer, **REFUSED},
+        responses={200: AccessGroupPageSerializer, **REFUSED},
         filters=False,
     )
     @action(detail=False, methods=["get"], filter_backends=[])
@@ -172,7 +172,7 @@ class AccessViewSet(CountedMixin, GenericViewSet):
         rows = [row for row in rows if cursor is None or row[0] > tuple(cursor)]
         shown = rows[: asked["limit"]]
         last = list(shown[-1][0]) if len(rows) > len(shown) else None
-        return _page(GroupSerializer, [_group(group, asked) for _, group in shown], last)
+        return _page(AccessGroupSerializer, [_group(group, asked) for _, group in shown], last)
 
 
 def _asked(serializer: type[QuestionSerializer], request: Request) -> dict[str, Any]:

@@ -96,26 +96,35 @@ class Columns:
     """What policies see of all rows.
 
     Args:
-        rows: for each row its attributes by full name.
+        principals: for each principal its attributes.
+        prefix: begins the full names of these attributes.
+        owners: for each row the position of its principal.
     """
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]], prefix: str = "") -> None:
-        self.count = len(rows)
+    def __init__(
+        self, principals: Sequence[Mapping[str, Any]], prefix: str, owners: Positions
+    ) -> None:
+        self.count = len(owners)
         self._columns: dict[str, Column] = {}
+        self._flags: dict[str, Mask] = {}
         gathered: dict[str, tuple[Column, list[int], list[int]]] = {}
-        for row, values in enumerate(rows):
+        for position, values in enumerate(principals):
             for name, value in values.items():
                 place = gathered.get(name)
                 if place is None:
-                    place = gathered[name] = (Column(self.count), [], [])
-                place[1].append(row)
+                    place = gathered[name] = (Column(len(principals)), [], [])
+                place[1].append(position)
                 place[2].append(place[0].code(value))
         for name, (column, positions, codes) in gathered.items():
             column.codes[positions] = codes
+            column.codes = column.codes[owners]
             self._columns[f"{prefix}{name}"] = column
 
     def mask(self, literal: Literal) -> Mask:
         """The rows for which a literal holds."""
+        flags = self._flags.get(literal.attribute)
+        if flags is not None:
+            return _flagged(literal, flags, self.count)
         column = self._columns.get(literal.attribute)
         if column is None:
             return everybody(self.count) if literal.op == "!has" else none(self.count)
@@ -139,6 +148,10 @@ class Columns:
         column = self._columns.get(name)
         return None if column is None else column.value(row)
 
+    def flag(self, name: str, rows: Mask) -> None:
+        """Put an attribute beside the others that is true where it is there."""
+        self._flags[name] = rows
+
     def column(self, name: str) -> Column:
         """The values of one attribute; of none where nobody has it."""
         return self._columns.get(name) or Column(self.count)
@@ -152,7 +165,14 @@ class Columns:
     @property
     def nbytes(self) -> int:
         """About how much memory they take."""
-        return sum(column.nbytes for column in self._columns.values())
+        flags = sum(rows.nbytes for rows in self._flags.values())
+        return flags + sum(column.nbytes for column in self._columns.values())
+
+
+def _flagged(literal: Literal, flags: Mask, rows: int) -> Mask:
+    if literal.op == "!has":
+        return everybody(rows) & ~flags
+    return flags if _holds(literal, True) else none(rows)
 
 
 def differ(

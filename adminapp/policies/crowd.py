@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
+from bitarray import bitarray
 
 from adminapp.catalog.mapping import SUBJECT
 from adminapp.identity.models import Domain, Principal
@@ -14,6 +15,9 @@ from adminapp.policies import columns
 from adminapp.policies.columns import Columns, Mask, Positions
 from adminapp.policies.language import PolicyConjunction
 from adminapp.roles import selectors as roles
+from adminapp.roles.mapping import role_attribute
+
+_READ = 20_000  # rows fetched at a time
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,9 @@ class Crowd:
         pks: primary keys, by position.
         names: names, ascending.
         handles: handles.
-        domains: for each position the name of the domain that it belongs to.
+        domain: name of the domain that they belong to.
         owners: for each row the position of its principal.
+        present: the rows that count.
         values: what policies may test.
     """
 
@@ -90,20 +95,25 @@ def gather(
     if only is not None:
         found = found.filter(pk__in=only)
     fields = found.order_by().values_list("name", "pk", "handle", "attributes")
-    people = sorted(fields.iterator(5_000), key=lambda row: row[0])
-    owned = Columns([row[3] for row in people], SUBJECT)
+    people = sorted(fields.iterator(_READ), key=lambda row: row[0])
     pks = tuple(row[1] for row in people)
-    held = roles.subject_values_of(domain, found, at=at)
-    for position, pk in enumerate(pks):
-        for name, value in held[pk]:
-            if name.startswith("subject.role."):
-                owned.add(name, [(position, value)])
+    held = roles.activations(domain, at=at, principals=pks)
+    owners = np.array(held.owners, dtype=np.intp)
+    values = Columns([row[3] for row in people], SUBJECT, owners)
+    for role, having in held.roles.items():
+        values.flag(role_attribute(role), _mask(having))
+    for name, by_value in held.parameters.items():
+        values.add(name, ((row, value) for value, rows in by_value.items() for row in rows))
     return Crowd(
         pks=pks,
         names=tuple(row[0] for row in people),
         handles=tuple(row[2] for row in people),
         domain=domain.name,
-        owners=np.arange(len(people)),
-        present=columns.everybody(len(people)),
-        values=owned,
+        owners=owners,
+        present=_mask(held.present),
+        values=values,
     )
+
+
+def _mask(bits: bitarray) -> Mask:
+    return np.frombuffer(bits.tobytes(), dtype=np.uint8)

@@ -9,7 +9,7 @@ from typing import Final
 from adminapp.catalog.mapping import EVENT
 from adminapp.catalog.ports import Use
 from adminapp.identity.models import Domain
-from adminapp.policies import selectors
+from adminapp.policies import reach, selectors
 from adminapp.policies.models import Policy
 from policyengine.errors import InputError
 
@@ -35,10 +35,11 @@ def in_force(domain: Domain) -> Iterator[Use]:
 def _says(domain: Domain, row: Policy) -> Callable[[], str]:
     def says() -> str:
         try:
-            found = selectors.effective_access(domain, among=[row])
-        except InputError:  # what it tests is gone, so that it would let nobody through
+            people = reach.take(domain).size(policy=row.name)
+        except InputError:
+            people = 0
+        if not people:  # what it tests is gone, or nobody meets it
             return str(row.action)
-        people = len({each.handle for each in found})
         return f"{row.action}, {people} principal{'' if people == 1 else 's'}"
 
     return says

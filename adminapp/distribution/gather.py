@@ -90,8 +90,9 @@ def _subjects(domain: Domain, serving: set[str]) -> tuple[PlainSubject, ...]:
 
 
 def _homes(row: Principal, serving: set[str]) -> dict[str, str]:
-    """Home agents by overlay; a banned one is nobody's home."""
-    pairs = {home.agent.overlay.name: home.agent.name for home in row.homes.all()}
+    """Home agents by overlay; a banned one is nobody's home, its fallback is."""
+    found = [home.serving() for home in row.homes.all()]
+    pairs = {agent.overlay.name: agent.name for agent in found}
     return {overlay: pairs[overlay] for overlay in sorted(pairs) if pairs[overlay] in serving}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db.models import Q, QuerySet
 
 from adminapp.identity.models import Agent, Domain, Principal
+from adminapp.identity.selectors import enrolled, homes_served
 
 
 def serving_agents(domain: Domain) -> QuerySet[Agent]:
@@ -12,7 +13,7 @@ def serving_agents(domain: Domain) -> QuerySet[Agent]:
 
     A banned agent serves nothing.
     """
-    homes = Q(homes__principal__domain=domain, homes__principal__state=Principal.State.ACTIVE)
+    homes = homes_served(domain=domain, state=Principal.State.ACTIVE)
     trusted = Q(trust_groups__domain=domain)
     return (
         Agent.objects.filter(homes | trusted, state=Agent.State.ACTIVE)
@@ -31,16 +32,18 @@ def domains_of_agent(agent: Agent) -> QuerySet[Domain]:
     """The domains that an agent serves; none for a banned one."""
     if agent.state != Agent.State.ACTIVE:
         return Domain.objects.none()
-    homes = Q(principals__homes__agent=agent, principals__state=Principal.State.ACTIVE)
-    return Domain.objects.filter(homes | Q(trust_groups__members=agent)).distinct()
+    living = Principal.objects.filter(state=Principal.State.ACTIVE).filter(
+        Q(homes__agent=agent) | Q(homes__fallback=agent, homes__agent__state=Agent.State.BANNED)
+    )
+    return Domain.objects.filter(
+        Q(pk__in=living.order_by().values("domain")) | Q(trust_groups__members=agent)
+    ).distinct()
 
 
 def clients_of(domain: Domain) -> QuerySet[Principal]:
     """Living principals that registered credentials: the only ones a bundle can be sealed to."""
     return (
-        Principal.objects.filter(domain=domain, state=Principal.State.ACTIVE)
-        .exclude(sealing_key="")
-        .exclude(verify_key="")
-        .prefetch_related("homes__agent__overlay")
+        Principal.objects.filter(enrolled(), domain=domain, state=Principal.State.ACTIVE)
+        .prefetch_related("homes__agent__overlay", "homes__fallback__overlay")
         .order_by("handle")
     )

@@ -100,7 +100,9 @@ def _create_principal(
         name=key,
         kind=document["kind"],
         attributes=document["attributes"],
-        agents=_agents(document),
+        agents=_agents(document, "agents"),
+        fallbacks=_agents(document, "fallbacks"),
+        broker=_broker(document),
     )
     return _register(actor, row, document)
 
@@ -108,28 +110,43 @@ def _create_principal(
 def _update_principal(actor: User | None, row: Principal, document: Document) -> Principal:
     if row.state == Principal.State.REVOKED:
         raise InUse(f"`{row.name}` was revoked; nobody who was revoked comes back")
+    if _broker(document) != row.broker:
+        raise Invalid.at("/broker", "which broker agent a principal is cannot be changed")
     row = services.update_principal(
         actor=actor,
         principal=row,
         data={"kind": document["kind"], "attributes": document["attributes"]},
-        agents=_agents(document),
+        agents=_agents(document, "agents"),
+        fallbacks=_agents(document, "fallbacks"),
     )
     return _register(actor, row, document)
 
 
 def _register(actor: User | None, row: Principal, document: Document) -> Principal:
-    keys = {name: document[name] for name in ("sealing_key", "verify_key")}
-    if not any(keys.values()) or keys == {name: getattr(row, name) for name in keys}:
+    keys = {name: document[name] for name in ("sealing_key", "verify_key", "certificate")}
+    same = keys == {name: getattr(row, name) for name in keys}
+    if row.broker is not None or same or not any(keys.values()):
         return row
-    return services.register_credentials(actor=actor, principal=row, **keys)
+    given = {name: value or None for name, value in keys.items()}
+    return services.register_credentials(actor=actor, principal=row, **given)
 
 
 def _delete_principal(actor: User | None, row: Principal) -> None:
     services.delete_principal(actor=actor, principal=row)
 
 
-def _agents(document: Mapping[str, Any]) -> list[Agent]:
-    wanted = dict(document["agents"])
+def _broker(document: Mapping[str, Any]) -> Agent | None:
+    name = document["broker"]
+    if name is None:
+        return None
+    found = Agent.objects.filter(name=name).first()
+    if found is None:
+        raise Invalid.at("/broker", f"there is no agent `{name}`", "unknown")
+    return found
+
+
+def _agents(document: Mapping[str, Any], field: str) -> list[Agent]:
+    wanted = dict(document[field])
     found = {
         agent.name: agent
         for agent in Agent.objects.filter(name__in=wanted.values()).select_related("overlay")
@@ -137,7 +154,7 @@ def _agents(document: Mapping[str, Any]) -> list[Agent]:
     for overlay, name in wanted.items():
         if name not in found or found[name].overlay.name != overlay:
             raise Invalid.at(
-                f"/agents/{overlay}",
+                f"/{field}/{overlay}",
                 f"there is no agent `{name}` on overlay `{overlay}`",
                 "unknown",
             )
@@ -158,8 +175,11 @@ PRINCIPAL = Kind(
     defaults={
         "attributes": {},
         "agents": {},
+        "fallbacks": {},
+        "broker": None,
         "sealing_key": "",
         "verify_key": "",
+        "certificate": "",
         "state": Principal.State.ACTIVE.value,
     },
     person=True,

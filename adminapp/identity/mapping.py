@@ -76,14 +76,21 @@ def agent(row: Agent) -> dict[str, Any]:
 
 
 def principal(row: Principal) -> dict[str, Any]:
+    homes = sorted(_homes(row), key=lambda home: home.overlay.name)
     return {
         "name": row.name,
         "kind": row.kind,
         "attributes": row.attributes,
-        "sealing_key": row.sealing_key,
-        "verify_key": row.verify_key,
+        # A broker agent's keys are the platform's to change, and no part of the domain.
+        "sealing_key": "" if row.broker else row.sealing_key,
+        "verify_key": "" if row.broker else row.verify_key,
+        "certificate": row.certificate,
+        "broker": row.broker.name if row.broker else None,
         "state": row.state,
-        "agents": dict(sorted((home.overlay.name, home.agent.name) for home in _homes(row))),
+        "agents": {home.overlay.name: home.agent.name for home in homes},
+        "fallbacks": {
+            home.overlay.name: home.fallback.name for home in homes if home.fallback is not None
+        },
     }
 
 
@@ -91,7 +98,9 @@ def _homes(row: Principal) -> list[HomeAgent]:
     """Home agents, without a query when they were fetched with the row."""
     if "homes" in getattr(row, "_prefetched_objects_cache", {}):
         return list(row.homes.all())
-    return list(HomeAgent.objects.filter(principal=row).select_related("overlay", "agent"))
+    return list(
+        HomeAgent.objects.filter(principal=row).select_related("overlay", "agent", "fallback")
+    )
 
 
 def token(row: ApiToken) -> dict[str, Any]:

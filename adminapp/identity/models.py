@@ -183,13 +183,18 @@ def new_handle() -> str:
 
 
 class Principal(Versioned):
-    """A publisher, subscriber, service or person of a domain."""
+    """A publisher, subscriber, service, person or broker agent of a domain.
+
+    A broker agent is the platform's, and one of its principals is its standing in a domain: it has
+    the agent's keys and no others.
+    """
 
     class Kind(models.TextChoices):
         PUBLISHER = "publisher"
         SUBSCRIBER = "subscriber"
         SERVICE = "service"
         PERSON = "person"
+        AGENT = "agent"
 
     class State(models.TextChoices):
         ACTIVE = "active"
@@ -202,6 +207,14 @@ class Principal(Versioned):
     attributes = models.JSONField(default=dict, blank=True)
     sealing_key = models.CharField(max_length=64, blank=True)
     verify_key = models.CharField(max_length=64, blank=True)
+    certificate = models.TextField(blank=True)
+    certificate_subject = models.CharField(max_length=1000, blank=True)
+    certificate_fingerprint = models.CharField(max_length=64, blank=True)
+    certificate_from = models.DateTimeField(null=True, blank=True)
+    certificate_until = models.DateTimeField(null=True, blank=True)
+    broker = models.ForeignKey(
+        Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="principals"
+    )
     state = models.CharField(max_length=16, choices=State, default=State.ACTIVE)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
@@ -210,7 +223,18 @@ class Principal(Versioned):
     class Meta:
         ordering = ["domain_id", "name"]
         constraints = [
-            models.UniqueConstraint(fields=["domain", "name"], name="principal_name_once")
+            models.UniqueConstraint(fields=["domain", "name"], name="principal_name_once"),
+            models.UniqueConstraint(fields=["domain", "broker"], name="principal_broker_once"),
+            models.CheckConstraint(
+                condition=models.Q(kind="agent", broker__isnull=False)
+                | (~models.Q(kind="agent") & models.Q(broker__isnull=True)),
+                name="principal_agent_has_broker",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(certificate="", certificate_until__isnull=True)
+                | (~models.Q(certificate="") & models.Q(certificate_until__isnull=False)),
+                name="principal_certificate_whole",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -218,20 +242,33 @@ class Principal(Versioned):
 
 
 class HomeAgent(Versioned):
-    """The agent that serves a principal on one overlay."""
+    """The agent that serves a principal on one overlay, and the one that does when it is banned."""
 
     principal = models.ForeignKey(Principal, on_delete=models.CASCADE, related_name="homes")
     overlay = models.ForeignKey(Overlay, on_delete=models.PROTECT, related_name="+")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="homes")
+    fallback = models.ForeignKey(
+        Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="fallback_homes"
+    )
 
     class Meta:
         ordering = ["overlay_id"]
         constraints = [
-            models.UniqueConstraint(fields=["principal", "overlay"], name="one_home_per_overlay")
+            models.UniqueConstraint(fields=["principal", "overlay"], name="one_home_per_overlay"),
+            models.CheckConstraint(
+                condition=models.Q(fallback__isnull=True) | ~models.Q(fallback=models.F("agent")),
+                name="fallback_is_another_agent",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.principal} at {self.agent}"
+
+    def serving(self) -> Agent:
+        """Who serves now: the fallback when the agent is banned."""
+        if self.fallback is not None and self.agent.state == Agent.State.BANNED:
+            return self.fallback
+        return self.agent
 
 
 class ApiToken(Versioned):

@@ -8,7 +8,7 @@ from typing import Any
 from adminapp.audit import services as audit
 from adminapp.core import versions
 from adminapp.core.errors import InUse, Invalid
-from adminapp.identity import mapping, permissions, ports
+from adminapp.identity import credentials, mapping, permissions, ports
 from adminapp.identity.lineage import MAX_DEPTH, lineage
 from adminapp.identity.models import (
     Agent,
@@ -235,6 +235,7 @@ def update_agent(
     row.sealing_key = mapping.public_key(row.sealing_key, "sealing_key")
     row.verify_key = mapping.public_key(row.verify_key, "verify_key")
     versions.save(row)
+    credentials.mirror(row)
     record_row(actor, None, "agent.updated", row, before=before, after=mapping.agent(row))
     return row
 

@@ -10,11 +10,11 @@ from django.utils import timezone
 from adminapp.audit import services as audit
 from adminapp.core import versions
 from adminapp.core.errors import Conflict, InUse, Invalid
-from adminapp.identity import mapping, permissions, ports
+from adminapp.identity import credentials, mapping, permissions, ports
+from adminapp.identity.homes import set_homes
 from adminapp.identity.models import (
     Agent,
     Domain,
-    HomeAgent,
     Principal,
     User,
 )
@@ -32,16 +32,32 @@ def create_principal(
     kind: str,
     attributes: Mapping[str, Any] | None = None,
     agents: Iterable[Agent] = (),
+    fallbacks: Iterable[Agent] = (),
+    broker: Agent | None = None,
     handle: str | None = None,
 ) -> Principal:
-    """A new principal with the declared `attributes`, at home with one agent on each overlay."""
+    """A new principal with the declared `attributes`.
+
+    Args:
+        agents: its home agents, one on each overlay.
+        fallbacks: who serves it where a home agent is banned, at most one on each overlay.
+        broker: for the kind `agent` the platform's agent that it is; at home with itself.
+    """
     permissions.require_manager(actor, domain)
     ports.verify_subject(domain, attributes or {})
     row = Principal(domain=domain, name=name, kind=kind, attributes=dict(attributes or {}))
     if handle is not None:
         row.handle = handle
+    homes = list(agents)
+    _check_broker(kind, broker)
+    if broker is not None:
+        if broker.state == Agent.State.BANNED:
+            raise Invalid.at("/broker", f"`{broker.name}` is banned")
+        row.broker = broker
+        row.sealing_key, row.verify_key = broker.sealing_key, broker.verify_key
+        homes = homes or [broker]
     versions.create(row)
-    _set_homes(row, agents)
+    set_homes(row, homes, fallbacks)
     record_row(actor, domain, "principal.created", row, after=mapping.principal(row))
     return row
 
@@ -53,17 +69,19 @@ def update_principal(
     principal: Principal,
     data: Mapping[str, Any],
     agents: Iterable[Agent] | None = None,
+    fallbacks: Iterable[Agent] | None = None,
     expected_version: int | None = None,
 ) -> Principal:
-    """Change name, kind, attributes, or the home agents (all of them at once)."""
+    """Change name, kind, attributes, or the home agents and fallbacks (all of them at once)."""
     permissions.require_manager(actor, principal.domain)
     row = versions.locked(principal, expected_version)
     before = mapping.principal(row)
     versions.assign(row, data, PRINCIPAL_FIELDS)
+    _check_broker(row.kind, row.broker)
     ports.verify_subject(row.domain, row.attributes)
     versions.save(row)
-    if agents is not None:
-        _set_homes(row, agents)
+    if agents is not None or fallbacks is not None:
+        set_homes(row, agents, fallbacks)
     after = mapping.principal(row)
     record_row(actor, row.domain, "principal.updated", row, before=before, after=after)
     return row
@@ -76,7 +94,7 @@ def delete_principal(
     """Only one that never had credentials, or whose revocation is done with, can go."""
     permissions.require_manager(actor, principal.domain)
     row = versions.locked(principal, expected_version)
-    if row.sealing_key and row.state == Principal.State.ACTIVE:
+    if (row.sealing_key or row.verify_key) and row.state == Principal.State.ACTIVE:
         raise InUse("this principal holds credentials; revoke it first")
     before, pk, domain = mapping.principal(row), row.pk, row.domain
     delete_row(row, "this principal is part of a revocation's record")
@@ -89,18 +107,32 @@ def register_credentials(
     *,
     actor: User | None,
     principal: Principal,
-    sealing_key: bytes | str,
-    verify_key: bytes | str,
+    sealing_key: bytes | str | None = None,
+    verify_key: bytes | str | None = None,
+    certificate: str | None = None,
     expected_version: int | None = None,
 ) -> Principal:
-    """Take a client's two public keys (32 bytes each); they replace any it had."""
+    """Take a client's public keys (32 bytes each), or a certificate; they replace any it had.
+
+    Args:
+        sealing_key: X25519; may be left out beside a certificate.
+        verify_key: Ed25519; may be left out beside a certificate, which has it.
+        certificate: X.509 in PEM, valid now, over an Ed25519 key. Its keys serve until it expires.
+    """
     permissions.require_manager(actor, principal.domain)
     row = versions.locked(principal, expected_version)
     if row.state == Principal.State.REVOKED:
         raise InUse("a revoked principal gets no credentials")
+    if row.broker is not None:
+        raise InUse("a broker agent has the keys that operators gave it, and no others")
     before = mapping.principal(row)
-    row.sealing_key = mapping.public_key(sealing_key, "sealing_key")
-    row.verify_key = mapping.public_key(verify_key, "verify_key")
+    credentials.assign(
+        row,
+        sealing_key=sealing_key,
+        verify_key=verify_key,
+        certificate=certificate,
+        now=timezone.now(),
+    )
     versions.save(row)
     after = mapping.principal(row)
     record_row(actor, row.domain, "principal.credentials", row, before=before, after=after)
@@ -126,21 +158,8 @@ def mark_revoked(
     return row
 
 
-def _set_homes(principal: Principal, agents: Iterable[Agent]) -> None:
-    wanted = list(agents)
-    overlays = [agent.overlay_id for agent in wanted]
-    if len(set(overlays)) != len(overlays):
-        raise Invalid.at("/agents", "a principal has one home agent on an overlay, not two")
-    banned = sorted(agent.name for agent in wanted if agent.state == Agent.State.BANNED)
-    if banned:
-        raise Invalid.at("/agents", f"banned agents cannot be a home: {', '.join(banned)}")
-    held = {home.overlay_id: home for home in principal.homes.all()}
-    for agent in wanted:
-        home = held.pop(agent.overlay_id, None)
-        if home is None:
-            HomeAgent.objects.create(principal=principal, overlay=agent.overlay, agent=agent)
-        elif home.agent_id != agent.pk:
-            home.agent = agent
-            versions.save(home)
-    HomeAgent.objects.filter(pk__in=[home.pk for home in held.values()]).delete()
-    principal.__dict__.get("_prefetched_objects_cache", {}).pop("homes", None)
+def _check_broker(kind: str, broker: Agent | None) -> None:
+    if kind == Principal.Kind.AGENT and broker is None:
+        raise Invalid.at("/broker", "say which broker agent this principal is", "missing")
+    if kind != Principal.Kind.AGENT and broker is not None:
+        raise Invalid.at("/kind", f"`{broker.name}` is a broker agent, and so is the principal")

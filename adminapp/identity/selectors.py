@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from typing import Any
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 from django.utils import timezone
 
 from adminapp.identity.models import (
@@ -54,15 +55,45 @@ def active_principals(domain: Domain) -> QuerySet[Principal]:
     return with_homes(domain.principals.filter(state=Principal.State.ACTIVE))
 
 
+def enrolled(now: datetime | None = None) -> Q:
+    """Principals whose keys may be used.
+
+    Keys of a certificate run out with it, and those of a banned agent stop with it.
+    """
+    moment = now or timezone.now()
+    keys = Q(certificate_until__isnull=True) | Q(certificate_until__gt=moment)
+    standing = Q(broker__isnull=True) | ~Q(broker__state=Agent.State.BANNED)
+    return keys & standing & ~Q(sealing_key="") & ~Q(verify_key="")
+
+
+def next_expiry(domain: Domain, *, after: datetime) -> datetime | None:
+    """When the next certificate of a living principal runs out."""
+    held = domain.principals.filter(
+        state=Principal.State.ACTIVE, certificate_until__gt=after
+    ).order_by("certificate_until")
+    return held.values_list("certificate_until", flat=True).first()
+
+
 def with_homes(principals: QuerySet[Principal]) -> QuerySet[Principal]:
-    homes = HomeAgent.objects.select_related("overlay", "agent").order_by("overlay__name")
-    return principals.select_related("domain").prefetch_related(Prefetch("homes", queryset=homes))
+    homes = HomeAgent.objects.select_related("overlay", "agent", "fallback")
+    return principals.select_related("domain", "broker").prefetch_related(
+        Prefetch("homes", queryset=homes.order_by("overlay__name"))
+    )
+
+
+def homes_served(**principal: Any) -> Q:
+    """Agents that are home to such principals, or stand in for a banned agent that is."""
+    wanted = {f"principal__{name}": value for name, value in principal.items()}
+    homes = HomeAgent.objects.order_by().filter(**wanted)
+    left = homes.filter(agent__state=Agent.State.BANNED)
+    # Subqueries: joins would pair every home of an agent with everything else that it has.
+    return Q(pk__in=homes.values("agent")) | Q(pk__in=left.values("fallback"))
 
 
 def serving_agents(domain: Domain) -> QuerySet[Agent]:
     """Active agents that are home to somebody of the domain."""
     return (
-        Agent.objects.filter(state=Agent.State.ACTIVE, homes__principal__domain=domain)
+        Agent.objects.filter(homes_served(domain=domain), state=Agent.State.ACTIVE)
         .select_related("overlay")
         .distinct()
         .order_by("name")

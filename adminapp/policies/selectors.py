@@ -88,7 +88,7 @@ def rule(policy: Policy, spoken: Language) -> Rule:
 
 
 def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:
-    """When the next policy or appointment begins or ends by itself."""
+    """When the next policy or appointment begins or ends by itself, or a certificate runs out."""
     from adminapp.roles.models import Appointment
 
     moments = [
@@ -102,6 +102,8 @@ def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:
     held = Appointment.objects.filter(principal__domain=domain)
     moments += held.filter(starts__gt=after).values_list("starts", flat=True)
     moments += held.filter(ends__gt=after).values_list("ends", flat=True)
+    expiry = identity.next_expiry(domain, after=after)
+    moments += [] if expiry is None else [expiry]
     return min(moments, default=None)
 
 

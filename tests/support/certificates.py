@@ -6,6 +6,7 @@ import datetime
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -49,6 +50,29 @@ def make_certificates(folder: Path) -> Certificates:
         _client(folder, "client", "test authority", authority_key),
         _client(folder, "stranger", "another authority", stranger_key),
     )
+
+
+def client_certificate(
+    key: Any,
+    *,
+    name: str = "client",
+    begins: datetime.datetime | None = None,
+    ends: datetime.datetime | None = None,
+) -> str:
+    """A certificate in PEM over the public half of a key, from a day ago until tomorrow."""
+    issuer_key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(_name(name))
+        .issuer_name(_name("test authority"))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begins or now - _DAY)
+        .not_valid_after(ends or now + _DAY)
+        .sign(issuer_key, hashes.SHA256())
+    )
+    return made.public_bytes(serialization.Encoding.PEM).decode("ascii")
 
 
 def _client(

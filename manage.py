@@ -9,7 +9,10 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adminapp.config.settings")
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+    from adminapp.core import journal
+
+    with journal.source("command"):
+        execute_from_command_line(sys.argv)
 
 
 if __name__ == "__main__":

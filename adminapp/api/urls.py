@@ -10,6 +10,7 @@ from adminapp.api import (
     catalog,
     distribution,
     domains,
+    outbox,
     people,
     platform,
     policies,
@@ -52,7 +53,7 @@ for prefix, viewset in (
     ("revocations", distribution.RevocationViewSet),
     ("jobs", distribution.JobViewSet),
     ("audit", audit.AuditViewSet),
-    ("outbox", audit.OutboxViewSet),
+    ("outbox", outbox.OutboxViewSet),
 ):
     viewset.lookup_value_converter = "int"
     router.register(prefix, viewset, basename=prefix)

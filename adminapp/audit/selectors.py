@@ -1,30 +1,18 @@
-"""Reads the audit and checks its chain."""
+"""Reads the audit."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from adminapp.audit import mapping
-from adminapp.audit.models import ChainHead, Entry
-
-
-@dataclass(frozen=True)
-class ChainProblem:
-    """One place where the chain is broken.
-
-    Args:
-        sequence: the number of the entry concerned.
-        kind: what happened to it.
-        message: the same for a person.
-    """
-
-    sequence: int
-    kind: Literal["changed", "removed", "reordered", "added"]
-    message: str
+from adminapp.audit import tree
+from adminapp.audit.models import Checkpoint, Entry, TreeHead
+from adminapp.core.errors import Invalid
+from policyengine.primitives import merkle
 
 
 def search(
@@ -34,30 +22,54 @@ def search(
     action: str = "",
     object_type: str = "",
     object_id: str = "",
+    object_name: str = "",
+    person: str = "",
+    source: str = "",
+    change_set: int | None = None,
     text: str = "",
+    persons: Collection[str] = (),
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> QuerySet[Entry]:
-    """Entries that fit, newest first; `domain_names` None is every domain and the platform."""
+    """Entries that fit, newest first; `domain_names` None is every domain and the platform.
+
+    Args:
+        person: pseudonym of whom the entry speaks of.
+        text: words in the names of object, action or actor. What is sealed about persons is not
+            searched: name the `persons` that the words stand for.
+    """
     found = Entry.objects.order_by("-sequence")
     if domain_names is not None:
         found = found.filter(domain_name__in=domain_names)
     exact = {
-        "actor_name": actor,
+        "actor__name": actor,
         "action": action,
         "object_type": object_type,
         "object_id": object_id,
+        "open_name": object_name,
+        "person__pseudonym": person,
+        "source": source,
+        "change_set": change_set,
         "at__gte": since,
         "at__lt": until,
     }
     found = found.filter(**{name: value for name, value in exact.items() if value})
-    if text:
-        found = found.filter(
-            Q(object_name__icontains=text)
-            | Q(action__icontains=text)
-            | Q(actor_name__icontains=text)
-        )
-    return found
+    return found.filter(words(text, persons)) if text else found
+
+
+def words(text: str, persons: Collection[str] = ()) -> Q:
+    """Entries in which words occur, or that speak of one of these persons."""
+    return (
+        Q(open_name__icontains=text)
+        | Q(action__icontains=text)
+        | Q(actor__name__icontains=text)
+        | Q(person__pseudonym__in=persons)
+    )
+
+
+def called(name: str, persons: Collection[str] = ()) -> Q:
+    """Entries about the object of this name, or about one of these persons by that name."""
+    return Q(open_name=name) | Q(person__pseudonym__in=persons)
 
 
 def visible_to(user: Any, **filters: Any) -> QuerySet[Entry]:
@@ -71,69 +83,97 @@ def visible_to(user: Any, **filters: Any) -> QuerySet[Entry]:
     return search(domain_names=names, **filters)
 
 
-def verify_chain() -> list[ChainProblem]:
-    """Every entry that was changed, removed, added or moved, in order; empty when all is well."""
-    problems: list[ChainProblem] = []
-    last, previous, sound = 0, "", True
-    for entry in Entry.objects.order_by("sequence").iterator(chunk_size=500):
-        problems += _missing(last + 1, entry.sequence)
-        # After an entry that is missing or wrong, the next one's link says nothing about itself.
-        found = _check(entry, previous if sound and entry.sequence == last + 1 else None)
-        problems += found
-        last, previous, sound = entry.sequence, entry.hash, not found
-    return problems + _check_end(last, previous)
+# -- the tree -----------------------------------------------------------------------------------
 
 
-def _missing(expected: int, found: int) -> list[ChainProblem]:
-    return [
-        ChainProblem(number, "removed", f"entry {number} is gone")
-        for number in range(expected, found)
-    ]
+@dataclass(frozen=True)
+class LogState:
+    """Where the log stands: number of entries, root, and the last signed checkpoint, if any."""
+
+    size: int
+    root: str
+    checkpoint: Checkpoint | None
 
 
-def _check(entry: Entry, previous: str | None) -> list[ChainProblem]:
-    number = entry.sequence
-    if mapping.digest(entry) != entry.hash:
-        home = _number_it_was_hashed_under(entry)
-        if home is not None:
-            message = f"entry {number} stood at {home} when it was written"
-            return [ChainProblem(number, "reordered", message)]
-        return [ChainProblem(number, "changed", f"entry {number} was changed")]
-    if previous is not None and entry.previous_hash != previous:
-        message = f"entry {number} does not follow the one before it"
-        return [ChainProblem(number, "reordered", message)]
-    return []
+def state() -> LogState:
+    head = TreeHead.objects.first()
+    size, root = (0, merkle.EMPTY_ROOT.hex()) if head is None else (head.size, head.root)
+    return LogState(size, root, Checkpoint.objects.order_by("-size").first())
 
 
-def _number_it_was_hashed_under(entry: Entry) -> int | None:
-    """The place of a moved entry: it is whole under that number and under no other."""
-    numbers = Entry.objects.filter(hash=entry.previous_hash).values_list("sequence", flat=True)
-    stored = entry.sequence
-    candidates = {number + 1 for number in numbers} | _neighbours(stored)
-    try:
-        for number in sorted(candidates - {stored}):
-            entry.sequence = number
-            if mapping.digest(entry) == entry.hash:
-                return number
-    finally:
-        entry.sequence = stored
-    return None
+def checkpoints() -> QuerySet[Checkpoint]:
+    """What was signed, the newest first."""
+    return Checkpoint.objects.order_by("-size")
 
 
-def _neighbours(number: int, reach: int = 50) -> set[int]:
-    return set(range(max(1, number - reach), number + reach + 1))
+@dataclass(frozen=True)
+class Inclusion:
+    """That an entry stands in the log: RFC 6962's audit path, all hashes as hexadecimal digits."""
+
+    sequence: int
+    index: int
+    size: int
+    leaf: str
+    root: str
+    path: tuple[str, ...]
 
 
-def _check_end(last: int, last_hash: str) -> list[ChainProblem]:
-    head = ChainHead.objects.first()
-    if head is None:
-        return [] if last == 0 else [ChainProblem(last, "removed", "the end of the chain is gone")]
-    problems = _missing(last + 1, head.sequence + 1)
-    if last > head.sequence:
-        problems += [
-            ChainProblem(number, "added", f"entry {number} was added past the chain's end")
-            for number in range(head.sequence + 1, last + 1)
-        ]
-    elif last == head.sequence and head.hash != last_hash:
-        problems.append(ChainProblem(last, "changed", "the chain's end has another hash"))
-    return problems
+@dataclass(frozen=True)
+class Consistency:
+    """That a later state of the log only adds to an earlier one."""
+
+    old_size: int
+    new_size: int
+    old_root: str
+    new_root: str
+    path: tuple[str, ...]
+
+
+def inclusion(entry: Entry, *, size: int | None = None) -> Inclusion:
+    """Proof that `entry` stands in the log of `size` entries (all of them, unless said).
+
+    Raises:
+        Invalid: there are not so many entries, or this one came later.
+    """
+    whole = _size("/size", size, at_least=entry.sequence)
+    nodes, index = tree.Nodes(), entry.sequence - 1
+    return Inclusion(
+        sequence=entry.sequence,
+        index=index,
+        size=whole,
+        leaf=entry.leaf,
+        root=merkle.tree_root(whole, nodes).hex(),
+        path=_hex(merkle.inclusion_proof(index, whole, nodes)),
+    )
+
+
+def consistency(*, old: int, new: int | None = None) -> Consistency:
+    """Proof that the log of `new` entries (all of them, unless said) begins with that of `old`.
+
+    Raises:
+        Invalid: there are not so many entries, or the sizes are not in order.
+    """
+    whole = _size("/to", new, at_least=0)
+    if not 0 <= old <= whole:
+        raise Invalid.at("/from", f"must be from 0 to {whole}")
+    nodes = tree.Nodes()
+    return Consistency(
+        old_size=old,
+        new_size=whole,
+        old_root=merkle.tree_root(old, nodes).hex(),
+        new_root=merkle.tree_root(whole, nodes).hex(),
+        path=_hex(merkle.consistency_proof(old, whole, nodes)),
+    )
+
+
+def _size(pointer: str, wanted: int | None, *, at_least: int) -> int:
+    there = state().size
+    if wanted is None:
+        return there
+    if not at_least <= wanted <= there:
+        raise Invalid.at(pointer, f"must be from {at_least} to {there}")
+    return wanted
+
+
+def _hex(path: list[bytes]) -> tuple[str, ...]:
+    return tuple(part.hex() for part in path)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ParamSpec, TypeVar
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
 from django.utils import timezone
 
-from adminapp.audit import mapping
-from adminapp.audit.models import ChainHead, Entry
-from adminapp.core import journal
+from adminapp.audit import keys, mapping, tree
+from adminapp.audit.models import Actor, Entry, Person, TreeHead, TreeNode
+from adminapp.core import canonical, journal
 from adminapp.core.journal import Journal
 
 P = ParamSpec("P")
@@ -28,7 +29,7 @@ BATCH = 2000
 def changing(book: Journal | None = None) -> Iterator[Journal]:
     """One transaction and one journal for one change of the control plane.
 
-    It takes the end of the audit chain before any other row, so that two changes queue up and
+    It takes the end of the audit's log before any other row, so that two changes queue up and
     never wait for one another in a circle (SQLite does the same through BEGIN IMMEDIATE). A change
     within a change is a part of it: what it noted is forgotten when it fails.
 
@@ -79,6 +80,8 @@ class NewEntry:
         domain_name: whose it is, "" for the platform's.
         before: its document before, None when it is new.
         after: its document now, None when it is gone.
+        person: pseudonym of the person whom name and documents identify, "" when they identify
+            nobody; they are then encrypted under a key of that person's own.
     """
 
     action: str
@@ -88,6 +91,7 @@ class NewEntry:
     domain_name: str = ""
     before: Any = None
     after: Any = None
+    person: str = ""
 
 
 def write(*, actor: Any, **fields: Any) -> Entry:
@@ -97,7 +101,7 @@ def write(*, actor: Any, **fields: Any) -> Entry:
 
 
 def write_many(*, actor: Any, entries: Iterable[NewEntry]) -> range:
-    """Add entries to the end of the chain, all or none, thousands in one statement.
+    """Add entries to the end of the log, all or none, thousands in one statement.
 
     Args:
         actor: who made all these changes; None is the system itself.
@@ -116,39 +120,100 @@ def write_many(*, actor: Any, entries: Iterable[NewEntry]) -> range:
 
 
 @transaction.atomic
-def _add(actor: Any, new: Iterable[NewEntry]) -> list[Entry]:
+def _add(actor: Any, new: Sequence[NewEntry]) -> list[Entry]:
     head = _head()
-    name = SYSTEM if actor is None else actor.get_username()
-    now = timezone.now()
-    rows: list[Entry] = []
-    for fields in new:
+    if head.key_id not in {"", keys.key_id()}:
+        raise ImproperlyConfigured(
+            "the audit was written under another audit key than the one of this process"
+        )
+    writer = _Writer(head, _actor(actor), _persons({fields.person for fields in new}))
+    rows = [writer.row(fields) for fields in new]
+    Entry.objects.bulk_create(rows)
+    TreeNode.objects.bulk_create(writer.nodes)
+    TreeHead.objects.filter(pk=HEAD).update(**writer.end())
+    return rows
+
+
+class _Writer:
+    """Makes the rows of one batch, each the next leaf of the tree."""
+
+    def __init__(self, head: TreeHead, actor: Actor, persons: dict[str, Person]) -> None:
+        self.nodes: list[TreeNode] = []
+        self._frontier = tree.frontier(head)
+        self._actor = actor
+        self._persons = persons
+        self._now = timezone.now()
+        self._source = journal.current_source()
+
+    def row(self, fields: NewEntry) -> Entry:
         row = Entry(
-            sequence=head.sequence + 1,
-            at=now,
-            actor_name=name,
+            sequence=self._frontier.size + 1,
+            at=self._now,
+            actor=self._actor,
+            source=self._source,
+            change_set=journal.change_set(fields.domain_name),
             action=fields.action,
             domain_name=fields.domain_name,
             object_type=fields.object_type,
             object_id=str(fields.object_id),
-            object_name=fields.object_name[:200],
-            before=fields.before,
-            after=fields.after,
-            previous_hash=head.hash,
         )
-        row.hash = mapping.digest(row)
-        head.sequence, head.hash = row.sequence, row.hash
-        rows.append(row)
-    Entry.objects.bulk_create(rows)
-    ChainHead.objects.filter(pk=HEAD).update(sequence=head.sequence, hash=head.hash)
-    return rows
+        self._fill(row, fields)
+        leaf = mapping.leaf_of(row)
+        row.leaf, row.seal = leaf.hex(), keys.seal_entry(row.sequence, leaf)
+        self.nodes += tree.stored(self._frontier.append(leaf))
+        return row
+
+    def _fill(self, row: Entry, fields: NewEntry) -> None:
+        name = fields.object_name[:200]
+        person = self._persons.get(fields.person)
+        if person is None:
+            row.open_name, row.open_before, row.open_after = name, fields.before, fields.after
+            return
+        row.person = person
+        # Of somebody who was erased nothing is kept any more, not even sealed.
+        salt = keys.new_salt() if person.salt is None else bytes(person.salt)
+        text = canonical.dumps([name, fields.before, fields.after])
+        key = keys.of_person(person.pseudonym, salt)
+        row.sealed = keys.close_content(key, row.sequence, text)
+
+    def end(self) -> dict[str, Any]:
+        size, root = self._frontier.size, self._frontier.root()
+        return {
+            "size": size,
+            "root": root.hex(),
+            "peaks": b"".join(self._frontier.peaks).hex(),
+            "key_id": keys.key_id(),
+            "seal": keys.seal_head(size, root),
+        }
 
 
-def _head() -> ChainHead:
-    head = ChainHead.objects.select_for_update().filter(pk=HEAD).first()
+def _actor(user: Any) -> Actor:
+    user_id, name = (0, SYSTEM) if user is None else (user.pk, user.get_username())
+    known = Actor.objects.filter(user_id=user_id, name=name, erased_at__isnull=True).first()
+    if known is not None:
+        return known
+    salt = keys.new_salt()
+    pseudonym = keys.pseudonym(salt, name, user_id)
+    return Actor.objects.create(user_id=user_id, name=name, salt=salt, pseudonym=pseudonym)
+
+
+def _persons(names: set[str]) -> dict[str, Person]:
+    wanted = names - {""}
+    if not wanted:
+        return {}
+    known = set(Person.objects.filter(pseudonym__in=wanted).values_list("pseudonym", flat=True))
+    Person.objects.bulk_create(
+        Person(pseudonym=name, salt=keys.new_salt()) for name in sorted(wanted - known)
+    )
+    return {person.pseudonym: person for person in Person.objects.filter(pseudonym__in=wanted)}
+
+
+def _head() -> TreeHead:
+    head = TreeHead.objects.select_for_update().filter(pk=HEAD).first()
     if head is not None:
         return head
-    ChainHead.objects.get_or_create(pk=HEAD)
-    return ChainHead.objects.select_for_update().get(pk=HEAD)
+    TreeHead.objects.get_or_create(pk=HEAD)
+    return TreeHead.objects.select_for_update().get(pk=HEAD)
 
 
 def _batches(entries: Iterable[NewEntry]) -> Iterator[list[NewEntry]]:

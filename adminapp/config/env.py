@@ -74,6 +74,20 @@ def secret_key(env: str, var_dir: Path) -> str:
     return _generated(var_dir / "secret-key")
 
 
+def audit_key(var_dir: Path) -> str:
+    """The secret under which the audit is sealed; made once in the state folder unless given.
+
+    Every process of one control plane needs the same one.
+    """
+    direct = os.environ.get("PORTCULLIS_AUDIT_KEY")
+    if direct:
+        return _checked(direct, "PORTCULLIS_AUDIT_KEY")
+    file_name = os.environ.get("PORTCULLIS_AUDIT_KEY_FILE")
+    if file_name:
+        return _checked(_read(Path(file_name)), "PORTCULLIS_AUDIT_KEY_FILE")
+    return _checked(_generated(var_dir / "audit-key"), str(var_dir / "audit-key"))
+
+
 def _checked(key: str, source: str) -> str:
     if len(key) < 32:
         raise ImproperlyConfigured(f"{source} holds fewer than 32 characters")

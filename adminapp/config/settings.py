@@ -16,6 +16,13 @@ VAR_DIR.mkdir(parents=True, exist_ok=True)
 RUN_DIR = VAR_DIR / "run"
 
 SECRET_KEY = env.secret_key(ENVIRONMENT, VAR_DIR)
+# Seals the entries of the audit and the personal data in them: never in the database itself.
+AUDIT_KEY = env.audit_key(VAR_DIR)
+# The name that signed checkpoints of the audit bear, and the file that keeps them once more.
+AUDIT_ORIGIN = env.text("PORTCULLIS_AUDIT_ORIGIN", "portcullis/audit")
+AUDIT_WITNESS = Path(
+    env.text("PORTCULLIS_AUDIT_WITNESS", str(VAR_DIR / "audit" / "checkpoints.jsonl"))
+)
 DEBUG = env.flag("PORTCULLIS_DEBUG") and ENVIRONMENT == "development"
 ALLOWED_HOSTS = env.listing(
     "PORTCULLIS_ALLOWED_HOSTS",
@@ -74,6 +81,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "adminapp.core.source.SourceMiddleware",
     "adminapp.core.static.StaticFiles",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -10,19 +10,21 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
-from adminapp.audit import selectors
+from adminapp.audit import selectors, verification
 from adminapp.audit.models import Entry
 from adminapp.console import diffs, words
 from adminapp.console.forms import style
 from adminapp.console.pages import show, signed_in, visible_domain_names
 from adminapp.console.tables import AuditTable, configured
+from adminapp.identity import selectors as identity
+from adminapp.identity.permissions import is_operator
 
 
 class AuditFilter(django_filters.FilterSet):
     """What the audit may be narrowed to."""
 
     text = django_filters.CharFilter(label="Words", method="by_text")
-    actor = django_filters.CharFilter(field_name="actor_name", label="Who")
+    actor = django_filters.CharFilter(field_name="actor__name", label="Who")
     domain = django_filters.ChoiceFilter(
         field_name="domain_name", label="Domain", empty_label="All domains"
     )
@@ -43,14 +45,16 @@ class AuditFilter(django_filters.FilterSet):
         model = Entry
         fields: list[str] = []
 
-    def __init__(self, *args: Any, domains: frozenset[str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, domains: frozenset[str], user: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.user = user
         self.filters["domain"].extra["choices"] = [(name, name) for name in sorted(domains)]
         for field in self.form.fields.values():
             style(field.widget)
 
     def by_text(self, queryset: Any, _name: str, value: str) -> Any:
-        return queryset.filter(pk__in=selectors.search(text=value).values("pk"))
+        persons = identity.pseudonyms(self.user, like=value)
+        return queryset.filter(selectors.words(value, persons))
 
 
 @require_safe
@@ -58,14 +62,14 @@ class AuditFilter(django_filters.FilterSet):
 def index(request: HttpRequest) -> HttpResponse:
     domains = visible_domain_names(request.user)
     found = selectors.visible_to(request.user)
-    narrowed = AuditFilter(request.GET, queryset=found, domains=domains)
+    narrowed = AuditFilter(request.GET, queryset=found, domains=domains, user=request.user)
     return show(
         request,
         "console/audit/index.html",
         title="Audit",
         area="audit",
         question="Who did what, when, and what was it before? Entries are only ever added, each "
-        "holding the fingerprint of the one before it.",
+        "a leaf of one signed tree.",
         live=True,
         parts={"rows": "console/audit/_rows.html"},
         filter=narrowed,
@@ -92,14 +96,17 @@ def detail(request: HttpRequest, sequence: int) -> HttpResponse:
 @require_safe
 @signed_in
 def chain(request: HttpRequest) -> HttpResponse:
-    """Reads the whole audit; asked for by a button, never by loading a page."""
-    problems = selectors.verify_chain()
+    """The tree's state; with `check` the whole audit is read, which only a button asks for."""
+    operator = is_operator(request.user)
+    report = verification.verify_with_authority() if operator and "check" in request.GET else None
     return show(
         request,
         "console/audit/chain.html",
-        title="Check of the chain",
+        title="The log",
         area="audit",
-        question="Every entry's fingerprint was computed again and compared with the next one's.",
-        problems=problems,
-        last=Entry.objects.order_by("-sequence").first(),
+        question="Is the audit as it was written? Every entry is a leaf of one tree, whose root "
+        "the trusted authority signs.",
+        state=selectors.state(),
+        report=report,
+        operator=operator,
     )

@@ -7,6 +7,8 @@ import os
 import socket
 import struct
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,21 @@ class AuthorityError(Exception):
 
 class AuthorityUnavailable(AuthorityError):
     """The authority does not answer; nothing was signed or made."""
+
+
+@dataclass(frozen=True)
+class SignedLog:
+    """What the authority has signed of the audit.
+
+    Args:
+        public: the key that checkpoints verify with.
+        size: number of entries of the newest one, 0 before the first.
+        root: root of the tree over them.
+    """
+
+    public: bytes
+    size: int
+    root: bytes
 
 
 class AuthorityClient:
@@ -84,6 +101,29 @@ class AuthorityClient:
             audience=audience,
         )
         return canonical.unb64(answer["sealed"])
+
+    def audit_log(self) -> SignedLog:
+        """The public key of the audit's checkpoints, and what was signed of the audit last."""
+        answer = self._call("audit_log")
+        return SignedLog(
+            public=canonical.unb64(answer["public"]),
+            size=int(answer["size"]),
+            root=canonical.unb64(answer["root"]),
+        )
+
+    def sign_checkpoint(
+        self, *, origin: str, size: int, root: bytes, time: str, proof: Sequence[bytes]
+    ) -> str:
+        """A signed note over a state of the audit; `proof` leads there from the last one signed."""
+        answer = self._call(
+            "sign_checkpoint",
+            origin=origin,
+            size=size,
+            root=canonical.b64(root),
+            time=time,
+            proof=[canonical.b64(part) for part in proof],
+        )
+        return str(answer["note"])
 
     def close(self) -> None:
         """Let go of the connection; the next call opens another."""

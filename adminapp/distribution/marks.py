@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db.models import Count, Max, Sum
 
-from adminapp.audit.models import ChainHead
+from adminapp.audit.models import TreeHead
 from adminapp.distribution.models import (
     Bundle,
     Notice,
@@ -29,7 +29,7 @@ from adminapp.identity.models import Agent, Domain
 def read() -> dict[str, str]:
     """Topic -> mark. Topics of one domain end in `:<domain>`, the others are the platform's."""
     domains = dict(Domain.objects.values_list("pk", "name"))
-    marks = {"agents": _agents(), "audit": _mark(ChainHead.objects.values_list("hash"))}
+    marks = {"agents": _agents(), "audit": _mark(TreeHead.objects.values_list("root"))}
     marks |= _named("domain", domains, Domain.objects.values_list("pk", "revision", "version"))
     marks |= _named("revocations", domains, _revocations())
     marks |= _named("jobs", domains, _jobs())

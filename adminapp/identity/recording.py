@@ -11,7 +11,7 @@ from adminapp.core import journal
 from adminapp.core.errors import InUse
 from adminapp.identity import kinds, quotas
 from adminapp.identity.lineage import descendants
-from adminapp.identity.models import Domain, User
+from adminapp.identity.models import Domain, Principal, User
 from adminapp.outbox import services as outbox
 
 
@@ -29,6 +29,7 @@ def record_change(
     affects_agents: bool = True,
     revokes: bool = False,
     below: bool = False,
+    person: str = "",
 ) -> int:
     """Write the audit entry and, when agents must hear of it, a new revision to be compiled.
 
@@ -40,6 +41,8 @@ def record_change(
         affects_agents: False leaves revision and outbox alone.
         revokes: whether it can only take rights away; such a change waits for nobody.
         below: whether it concerns all sub-domains, whatever the kind.
+        person: pseudonym of the person whom name and documents identify; the audit then keeps
+            them in a way that erasing that person makes unreadable.
 
     Returns:
         The domain's revision after the change, 0 for the platform.
@@ -70,6 +73,7 @@ def record_change(
         object_name=object_name,
         before=before,
         after=after,
+        person=person,
     )
     if not affects_agents:
         return 0 if domain is None else domain.revision
@@ -129,7 +133,21 @@ def record_row(
         affects_agents=affects_agents,
         revokes=revokes,
         below=below,
+        person=person_of(row),
     )
+
+
+def person_of(row: Any) -> str:
+    """Pseudonym of the person whom a row speaks of: the principal, or the user; "" for nobody."""
+    if isinstance(row, User):
+        return f"u-{row.pk}"
+    if isinstance(row, Principal):
+        return row.handle
+    for field in ("principal", "user"):
+        if field in {each.name for each in row._meta.concrete_fields}:
+            held = getattr(row, field)
+            return "" if held is None else person_of(held)
+    return ""
 
 
 def delete_row(row: Any, message: str) -> None:

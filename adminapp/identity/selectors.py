@@ -18,6 +18,7 @@ from adminapp.identity.models import (
     Membership,
     Overlay,
     Principal,
+    User,
 )
 
 
@@ -48,6 +49,21 @@ def principals(user: Any, domain: Domain | None = None) -> QuerySet[Principal]:
     """With their home agents, so that showing many costs no more queries than showing one."""
     found = with_homes(Principal.objects.visible_to(user))
     return found if domain is None else found.filter(domain=domain)
+
+
+def pseudonyms(user: Any, *, named: str = "", like: str = "", limit: int = 1000) -> list[str]:
+    """What the audit calls the principals and users of a name, or with these words in it.
+
+    Of principals only those that `user` may see; of either at most `limit`.
+    """
+    wanted = {"name": named} if named else {"name__icontains": like}
+    seen = Principal.objects.visible_to(user).filter(**wanted).order_by("pk")
+    account = {key.replace("name", "username", 1): value for key, value in wanted.items()}
+    people = User.objects.filter(**account).order_by("pk").values_list("pk", flat=True)
+    return [
+        *seen.values_list("handle", flat=True)[:limit],
+        *(f"u-{pk}" for pk in people[:limit]),
+    ]
 
 
 def active_principals(domain: Domain) -> QuerySet[Principal]:

@@ -1,4 +1,7 @@
-"""Command line of the authority: `init` makes its keys once, `run` serves them."""
+"""Command line of the authority: `init` makes its keys once, `run` serves them.
+
+`forget-audit` lets the audit go back, which a restored backup needs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,14 @@ from pathlib import Path
 from policyengine.primitives.rand import SYSTEM_RANDOM
 from tasks.authority.operations import Operations
 from tasks.authority.server import AuthorityServer
-from tasks.authority.store import StateError, create_state, load_state, write_private
+from tasks.authority.store import (
+    StateError,
+    create_state,
+    forget_log,
+    load_state,
+    signed_log,
+    write_private,
+)
 
 log = logging.getLogger("portcullis.authority")
 
@@ -25,6 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.command == "init":
             return _init(options.state, options.anchors)
+        if options.command == "forget-audit":
+            return _forget_audit(options.state)
         return _run(options.state, options.socket)
     except (StateError, FileExistsError) as error:
         print(error, file=sys.stderr)
@@ -40,7 +52,18 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="answer on a Unix socket")
     run.add_argument("--state", type=Path, required=True)
     run.add_argument("--socket", type=Path, required=True)
+    forget = commands.add_parser(
+        "forget-audit", help="sign an audit that goes back, after its database was restored"
+    )
+    forget.add_argument("--state", type=Path, required=True)
     return parser
+
+
+def _forget_audit(state: Path) -> int:
+    signed = signed_log(load_state(state).folder)
+    forget_log(state)
+    print(f"forgotten: an audit of {signed.size} entries; the next checkpoint begins anew")
+    return 0
 
 
 def _init(state: Path, anchors: Path) -> int:

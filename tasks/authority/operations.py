@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from policyengine.bundles import contexts
-from policyengine.errors import PortcullisError
-from policyengine.primitives import canonical
+from policyengine.errors import PortcullisError, SignatureError
+from policyengine.primitives import canonical, merkle
+from policyengine.primitives.checkpoints import Checkpoint, sign_checkpoint
 from policyengine.primitives.rand import SYSTEM_RANDOM, RandomSource
 from policyengine.primitives.signatures import sign
 from policyengine.trustgroups.wraps import wrap_key
-from tasks.authority.store import KEY_BYTES, AuthorityState
+from tasks.authority.store import (
+    KEY_BYTES,
+    AuthorityState,
+    SignedLog,
+    StateError,
+    remember_log,
+    signed_log,
+)
 
 # INVARIANT: a signing key signs nothing but the messages of its purpose. A caller that
 # names another context is refused, so a lease key can never vouch for a bundle.
@@ -48,7 +57,10 @@ class Operations:
             "create_key": self.create_key,
             "unwrap": self.unwrap,
             "wrap_for": self.wrap_for,
+            "audit_log": self.audit_log,
+            "sign_checkpoint": self.sign_checkpoint,
         }
+        self._log_lock = threading.Lock()
 
     def answer(self, request: object) -> dict[str, Any]:
         """The answer to one decoded request; never raises for what a caller sent."""
@@ -58,6 +70,8 @@ class Operations:
             return {"ok": False, "error": str(error)}
         except PortcullisError:
             return {"ok": False, "error": "the request does not check out"}
+        except StateError as error:
+            return {"ok": False, "error": str(error)}
 
     def _call(self, request: object) -> dict[str, Any]:
         if not isinstance(request, dict):
@@ -110,6 +124,37 @@ class Operations:
             audience=audience,
         )
         return {"sealed": canonical.b64(wrap.sealed)}
+
+    def audit_log(self) -> dict[str, Any]:
+        """The public key of the audit's checkpoints, and what was signed of the audit last."""
+        signed = signed_log(self._state.folder)
+        return {
+            "public": canonical.b64(self._state.signing["audit"].public),
+            "size": signed.size,
+            "root": canonical.b64(signed.root),
+        }
+
+    def sign_checkpoint(
+        self, *, origin: str, size: int, root: str, time: str, proof: list[str]
+    ) -> dict[str, Any]:
+        """A signed note over a state of the audit that adds to the one that was signed last."""
+        # INVARIANT: the audit's key signs nothing but checkpoints, each of which continues the one
+        # before: whoever takes the control plane can stop the audit, and not rewrite it.
+        checkpoint = Checkpoint(origin, size, canonical.unb64(root), time)
+        with self._log_lock:
+            before = signed_log(self._state.folder)
+            try:
+                merkle.verify_consistency(
+                    old=before.size,
+                    new=size,
+                    proof=[canonical.unb64(part) for part in proof],
+                    old_root=before.root,
+                    new_root=checkpoint.root,
+                )
+            except SignatureError as error:
+                raise RefusedError("this does not continue the audit that was signed") from error
+            remember_log(self._state.folder, SignedLog(size, checkpoint.root))
+        return {"note": sign_checkpoint(self._state.signing["audit"], checkpoint)}
 
 
 def _check_key_id(key_id: str) -> None:

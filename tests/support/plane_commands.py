@@ -26,7 +26,7 @@ from django.db import connection, transaction  # noqa: E402
 from django.db.models import F  # noqa: E402
 
 from adminapp.audit.models import Entry  # noqa: E402
-from adminapp.audit.selectors import verify_chain  # noqa: E402
+from adminapp.audit.verification import verify_with_authority  # noqa: E402
 from adminapp.catalog import services as catalog  # noqa: E402
 from adminapp.catalog.models import EventType  # noqa: E402
 from adminapp.core.errors import Conflict  # noqa: E402
@@ -140,7 +140,7 @@ def state() -> dict[str, Any]:
         "outbox": [[row.key, row.payload, row.state] for row in rows],
         "domain": domain.pk,
         "audit": list(Entry.objects.order_by("sequence").values_list("action", flat=True)),
-        "problems": [problem.message for problem in verify_chain()],
+        "problems": [problem.message for problem in verify_with_authority().problems],
         "expression": policy.expression if policy else None,
         "versions": policy.versions.count() if policy else 0,
     }

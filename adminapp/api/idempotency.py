@@ -16,8 +16,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from adminapp.api.models import KeptAnswer
-from adminapp.api.problems import KeyReused, NotReplayable, TooLarge
+from adminapp.api.problems import KeyReused, NotReplayable, TooLarge, awaiting
 from adminapp.audit.services import changing
+from adminapp.core.errors import AwaitingApproval
 
 KEPT_FOR = timedelta(hours=24)
 HEADERS = ("Location", "ETag")
@@ -41,21 +42,31 @@ def once(request: Request, act: Callable[[], Response], *, replayable: bool = Tr
     if len(key) > MAX_KEY:
         raise ParseError(f"an Idempotency-Key has at most {MAX_KEY} characters")
     fingerprint = _fingerprint(request)
-    with changing():
-        KeptAnswer.objects.filter(created__lt=timezone.now() - KEPT_FOR).delete()
-        kept = KeptAnswer.objects.filter(user=request.user, key=key).first()
-        if kept is not None:
-            return _again(kept, fingerprint, replayable=replayable)
-        response = act()
-        KeptAnswer.objects.create(
-            user=request.user,
-            key=key,
-            fingerprint=fingerprint,
-            status=response.status_code,
-            body=response.data if replayable else None,
-            headers={name: response[name] for name in HEADERS if name in response},
-        )
-        return response
+    keep = functools.partial(_keep, request.user, key, fingerprint, replayable=replayable)
+    try:
+        with changing():
+            KeptAnswer.objects.filter(created__lt=timezone.now() - KEPT_FOR).delete()
+            kept = KeptAnswer.objects.filter(user=request.user, key=key).first()
+            if kept is not None:
+                return _again(kept, fingerprint, replayable=replayable)
+            return keep(act())
+    except AwaitingApproval as error:
+        # The change was taken back and lies there as a change set: asked again, it is the same one.
+        return keep(awaiting(error))
+
+
+def _keep(
+    user: Any, key: str, fingerprint: str, response: Response, *, replayable: bool
+) -> Response:
+    KeptAnswer.objects.create(
+        user=user,
+        key=key,
+        fingerprint=fingerprint,
+        status=response.status_code,
+        body=response.data if replayable else None,
+        headers={name: response[name] for name in HEADERS if name in response},
+    )
+    return response
 
 
 def _again(kept: KeptAnswer, fingerprint: str, *, replayable: bool) -> Response:

@@ -7,7 +7,9 @@ from typing import Any
 import django_filters as filters
 from django.db.models import QuerySet
 from django.utils import timezone
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from adminapp.api.authentication import SessionOnly
@@ -140,9 +142,12 @@ class TokenSerializer(VersionedSerializer):
     created = serializers.DateTimeField(read_only=True)
     expires = serializers.DateTimeField(read_only=True)
     last_used = serializers.DateTimeField(read_only=True, allow_null=True)
-    secret = serializers.CharField(
-        read_only=True, required=False, help_text="Shown once, when the token is made."
-    )
+
+
+class IssuedTokenSerializer(TokenSerializer):
+    """A token in the moment that it is made."""
+
+    secret = serializers.CharField(read_only=True, help_text="Shown this once.")
 
 
 class TokenViewSet(CreateMixin, DeleteMixin, ReadViewSet):
@@ -166,6 +171,11 @@ class TokenViewSet(CreateMixin, DeleteMixin, ReadViewSet):
 
     def domain_of(self, row: ApiToken) -> None:
         return None
+
+    @extend_schema(responses={status.HTTP_201_CREATED: IssuedTokenSerializer})
+    def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """A new token of one's own; its secret is in this answer and in no other."""
+        return super().create(request, *args, **kwargs)
 
     def create_with(self, actor: User, values: dict[str, Any]) -> ApiToken:
         token, secret = services.issue_token(actor=actor, user=actor, **values)

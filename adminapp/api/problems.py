@@ -15,6 +15,7 @@ from rest_framework.views import set_rollback
 
 from adminapp.core.authority import AuthorityError
 from adminapp.core.errors import (
+    AwaitingApproval,
     Conflict,
     Forbidden,
     InUse,
@@ -112,6 +113,8 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         error = TooLarge()
     elif isinstance(error, SuspiciousOperation):
         error = exceptions.ParseError()
+    if isinstance(error, AwaitingApproval):
+        return awaiting(error)
     if isinstance(error, ServiceError):
         return _service_problem(error)
     if isinstance(error, exceptions.APIException):
@@ -146,6 +149,18 @@ def problem(
         body["errors"] = errors
     body.update(members or {})
     return Response(body, status=code, headers=headers, content_type=MEDIA_TYPE)
+
+
+def awaiting(error: AwaitingApproval) -> Response:
+    """What is wanted was understood and waits for a second person: no problem at all."""
+    body = {
+        "change_set": error.change_set,
+        "domain": error.domain,
+        "state": "submitted",
+        "detail": error.message,
+    }
+    place = f"/api/v1/change-sets/{error.change_set}"
+    return Response(body, status=status.HTTP_202_ACCEPTED, headers={"Location": place})
 
 
 def _service_problem(error: ServiceError) -> Response:

@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.authentication import SessionScheme
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
@@ -19,8 +20,11 @@ _PROBLEMS = {
     "401": "Not signed in.",
     "403": "Seen, but not yours to change.",
     "404": "No such thing, or not yours to see.",
-    "409": "Others stand on it.",
+    "409": "Others stand on it, or it was done before.",
     "412": "It was changed since the version in If-Match.",
+    "413": "The body is too large.",
+    "415": "This media type is not understood.",
+    "422": "The Idempotency-Key was sent before with another request.",
     "428": "If-Match is missing.",
     "429": "Too many calls; Retry-After says how long to wait.",
 }
@@ -63,6 +67,15 @@ class StaleProblemSerializer(ProblemSerializer):
     changes = DifferenceSerializer(many=True, required=False)
 
 
+class AwaitingSerializer(serializers.Serializer[Any]):
+    """The change was kept as a change set, until a second person decides."""
+
+    change_set = serializers.IntegerField()
+    domain = serializers.CharField()
+    state = serializers.CharField()
+    detail = serializers.CharField()
+
+
 class TokenScheme(OpenApiAuthenticationExtension):
     """How bearer tokens appear in the document."""
 
@@ -91,7 +104,7 @@ class Schema(AutoSchema):
             parameters.append(
                 _header("Idempotency-Key", "Sent again within a day: one deed, one answer.", False)
             )
-        if isinstance(self.view, FieldsMixin) and self.view.action in ACTIONS:
+        if self._chooses_fields():
             parameters.append(self._fields())
         return parameters
 
@@ -100,27 +113,79 @@ class Schema(AutoSchema):
 
     def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
         operation = super().get_operation(*args, **kwargs)
-        if operation is not None and hasattr(self.view, "rows"):
+        if operation is not None:
             for code in self._possible_problems():
                 operation["responses"].setdefault(code, self._problem(code))
+            if self.method not in SAFE_METHODS:
+                operation["responses"].setdefault("202", self._awaiting())
+            if self._chooses_fields():
+                self._allow_parts(operation["responses"]["200"])
         return operation
 
     def _changes_a_version(self) -> bool:
         return self.method in ("PUT", "PATCH", "DELETE") and hasattr(self.view, "rows")
 
     def _possible_problems(self) -> list[str]:
-        codes = ["401", "429"]
+        codes = ["400", "401", "403", "429"]
         if "{" in self.path:
             codes.append("404")
         if self.method not in SAFE_METHODS:
-            codes += ["400", "403", "404", "409"]
+            codes += ["404", "409", "412", "413", "415"]
+        if self.method == "POST":
+            codes.append("422")
         if self._changes_a_version():
-            codes += ["412", "428"]
+            codes.append("428")
         return sorted(set(codes))
 
+    def _chooses_fields(self) -> bool:
+        return isinstance(self.view, FieldsMixin) and self.view.action in ACTIONS
+
+    def _allow_parts(self, response: dict[str, Any]) -> None:
+        """With `?fields=` an object may lack what is required of it otherwise."""
+        for content in response.get("content", {}).values():
+            if "$ref" not in content["schema"]:
+                continue
+            whole = self._component(content["schema"])
+            page = whole.schema["properties"].get("results")
+            if self.view.action != "list" or page is None:
+                content["schema"] = self._whole_or_part(content["schema"])
+            elif "$ref" in page["items"]:
+                page["items"] = self._whole_or_part(page["items"])
+
+    def _whole_or_part(self, ref: dict[str, Any]) -> dict[str, Any]:
+        whole = self._component(ref)
+        schema = {name: each for name, each in whole.schema.items() if name != "required"}
+        schema["description"] = "With `fields`: those that were chosen."
+        part = ResolvedComponent(
+            name=f"Chosen{whole.name}",
+            type=ResolvedComponent.SCHEMA,
+            object=f"Chosen{whole.name}",
+            schema=schema,
+        )
+        self.registry.register_on_missing(part)
+        return {"anyOf": [ref, part.ref]}
+
+    def _component(self, ref: dict[str, Any]) -> ResolvedComponent:
+        key = ref["$ref"].rsplit("/", 1)[1], ResolvedComponent.SCHEMA
+        found: ResolvedComponent = self.registry._components[key]
+        return found
+
+    def _awaiting(self) -> dict[str, Any]:
+        component = self.resolve_serializer(AwaitingSerializer, "response")
+        return {
+            "description": "The domain asks a second person; Location is the change set.",
+            "content": {"application/json": {"schema": component.ref}},
+        }
+
     def _fields(self) -> OpenApiParameter:
+        serializer = self._get_serializer()
+        names = [name for name, each in serializer.fields.items() if not each.write_only]
         return OpenApiParameter(
-            PARAMETER, str, description="Names of fields, separated by commas; all when left out."
+            PARAMETER,
+            {"type": "array", "items": {"type": "string", "enum": names}, "minItems": 1},
+            style="form",
+            explode=False,
+            description="Names of fields, separated by commas; all when left out.",
         )
 
     def _problem(self, code: str) -> dict[str, Any]:
@@ -136,3 +201,20 @@ def _header(name: str, description: str, required: bool = True) -> OpenApiParame
     return OpenApiParameter(
         name, str, OpenApiParameter.HEADER, required=required, description=description
     )
+
+
+def loosen_nulls(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Of two alternatives that both allow null, `oneOf` would allow none."""
+    _loosen(result["components"].get("schemas", {}))
+    return result
+
+
+def _loosen(schema: Any) -> None:
+    if isinstance(schema, list):
+        for each in schema:
+            _loosen(each)
+    elif isinstance(schema, dict):
+        if {"type": "null"} in schema.get("oneOf", ()):
+            schema["anyOf"] = schema.pop("oneOf")
+        for each in schema.values():
+            _loosen(each)

@@ -1,9 +1,12 @@
-"""`?fields=a,b`: answers that hold what was asked for and nothing else."""
+"""What a query may ask for: `?fields=a,b` narrows the answer, unknown names are refused."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import django_filters as filters
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Field, QuerySet
 from rest_framework import serializers
@@ -13,10 +16,35 @@ from adminapp.core.errors import Invalid, Problem
 
 PARAMETER = "fields"
 ACTIONS = ("list", "retrieve")
+WHOLE = re.compile(r"-?[0-9]{1,18}")
+TRUTH = ("true", "false")
+CURSOR = ("cursor", "limit")
 
 
 class FieldsMixin:
-    """Lets the caller of a list or a single object choose its fields."""
+    """Lets the caller of a list or a single object choose its fields.
+
+    A query with a name that means nothing is refused: a misspelt filter would otherwise find
+    everything. `query_parameters` names what a view reads beside its filters.
+    """
+
+    query_parameters: tuple[str, ...] = ()
+
+    def initial(self: Any, request: Any, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)  # type: ignore[misc]
+        if request.method in SAFE_METHODS and self.action in ACTIONS:
+            _refuse_unknown(request.query_params, {PARAMETER, *self._parameters()})
+            _refuse_unclear(request.query_params, self._filters())
+
+    def _parameters(self: Any) -> Iterator[str]:
+        yield from self.query_parameters
+        if self.action == "list":
+            yield from self._filters()
+            yield from CURSOR if self.paginator else ()
+
+    def _filters(self: Any) -> Mapping[str, filters.Filter]:
+        found = getattr(self, "filterset_class", None) if self.action == "list" else None
+        return found.base_filters if found else {}
 
     def chosen_fields(self: Any) -> list[str] | None:
         """The names that were asked for; None is all."""
@@ -50,6 +78,29 @@ class FieldsMixin:
         ordered = [order] if isinstance(order, str) else list(order)
         needed = {"pk", *columns, *(name.lstrip("-") for name in ordered)}
         return queryset.select_related(None).prefetch_related(None).only(*sorted(needed))
+
+
+def _refuse_unknown(query: Iterable[str], known: set[str]) -> None:
+    unknown = [name for name in query if name not in known]
+    if unknown:
+        raise Invalid(
+            Problem(f"/{name}", f"there is no parameter `{name}` here", "unknown")
+            for name in unknown
+        )
+
+
+def _refuse_unclear(query: Mapping[str, str], known: Mapping[str, filters.Filter]) -> None:
+    """django-filter passes over what is no truth value, an empty choice and a number's size."""
+    problems = []
+    for name in set(query) & set(known):
+        if isinstance(known[name], filters.BooleanFilter) and query[name] not in TRUTH:
+            problems.append(Problem(f"/{name}", "say `true` or `false`"))
+        elif isinstance(known[name], filters.NumberFilter) and not WHOLE.fullmatch(query[name]):
+            problems.append(Problem(f"/{name}", "say a whole number"))
+        elif isinstance(known[name], filters.ChoiceFilter) and not query[name]:
+            problems.append(Problem(f"/{name}", "name one of the choices, or leave it out"))
+    if problems:
+        raise Invalid(problems)
 
 
 def _keep(serializer: Any, chosen: list[str]) -> None:

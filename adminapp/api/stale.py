@@ -37,9 +37,16 @@ def outdated(view: Any, conflict: Conflict) -> Conflict:
         return conflict
     serializer = view.get_serializer(row)
     current = dict(serializer.data)
-    sent = view.request.data if isinstance(view.request.data, Mapping) else {}
-    changes = list(_changes(serializer, sent, current))
+    changes = list(_changes(serializer, _sent(view), current))
     return Outdated(conflict, current=current, changes=changes)
+
+
+def _sent(view: Any) -> Mapping[str, Any]:
+    try:
+        data = view.request.data
+    except exceptions.APIException:  # what cannot be read differs in no field
+        return {}
+    return data if isinstance(data, Mapping) else {}
 
 
 def _changes(

@@ -242,6 +242,9 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "SORT_OPERATIONS": False,
+    "POSTPROCESSING_HOOKS": [
+        "adminapp.api.schema.loosen_nulls",
+    ],
     "SCHEMA_PATH_PREFIX": r"/api/v1",
 }
 

@@ -160,6 +160,7 @@ EVENT_TYPE = Kind(
     },
     after=_first_ones,
     normal=_normal_event_type,
+    parts={"attributes": ATTRIBUTE_DEFAULTS},
     inherits=True,
 )
 

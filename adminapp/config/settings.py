@@ -74,6 +74,7 @@ INSTALLED_APPS = [
     "adminapp.policies",
     "adminapp.privacy",
     "adminapp.distribution",
+    "adminapp.changes",
     "adminapp.api",
     "adminapp.console",
     "tasks",

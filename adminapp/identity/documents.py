@@ -183,4 +183,5 @@ PRINCIPAL = Kind(
         "state": Principal.State.ACTIVE.value,
     },
     person=True,
+    kept=("sealing_key", "verify_key"),
 )

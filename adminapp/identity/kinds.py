@@ -26,6 +26,17 @@ def _nothing(_document: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
+def _reading_order(name: str) -> int:
+    """Name and title come first, the rest as it is declared."""
+    return {"name": 0, "title": 1}.get(name, 2)
+
+
+def _part_order(name: str, defaults: Mapping[str, Any]) -> tuple[int, str]:
+    if name in defaults:
+        return (3 + list(defaults).index(name), "")
+    return ({"name": 0, "type": 1}.get(name, 2), name)
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of object.
@@ -49,6 +60,10 @@ class Kind:
             are counted.
         inherits: whether sub-domains inherit it.
         person: whether it tells of a person.
+        kept: fields that stay as they are when a file does not speak of them.
+        parts: fields that are lists of objects, with the defaults of these objects' fields.
+        exported: whether files speak of it.
+        platform: whether it belongs to no domain.
     """
 
     name: str
@@ -67,6 +82,10 @@ class Kind:
     count: Callable[[Domain], int] | None = None
     inherits: bool = False
     person: bool = False
+    kept: tuple[str, ...] = ()
+    parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    exported: bool = True
+    platform: bool = False
 
     def whole(self, domain: Domain | None, document: Mapping[str, Any]) -> Document:
         """A document with every field, in canonical form.
@@ -91,12 +110,25 @@ class Kind:
 
     def short(self, document: Mapping[str, Any]) -> Document:
         """A document as files show it: without what nobody said, fields in the order declared."""
-        known = (*self.required, *self.defaults)
+        known = sorted((*self.required, *self.defaults), key=_reading_order)
         return {
-            name: document[name]
+            name: self._short_part(name, document[name])
             for name in known
             if name in document and (name in self.required or document[name] != self.defaults[name])
         }
+
+    def _short_part(self, name: str, value: Any) -> Any:
+        defaults = self.parts.get(name)
+        if defaults is None:
+            return value
+        return [
+            {
+                field: item[field]
+                for field in sorted(item, key=lambda field: _part_order(field, defaults))
+                if field not in defaults or item[field] != defaults[field]
+            }
+            for item in value
+        ]
 
 
 _kinds: dict[str, Kind] = {}
@@ -112,14 +144,17 @@ def kinds() -> tuple[Kind, ...]:
     return tuple(sorted(_kinds.values(), key=lambda kind: (kind.rank, kind.name)))
 
 
-def kind(name: str) -> Kind:
+def kind(name: str, pointer: str = "/kind") -> Kind:
     """The kind of a name.
+
+    Args:
+        pointer: where the name stood, for the problem.
 
     Raises:
         Invalid: there is none.
     """
     if name not in _kinds:
-        raise Invalid([Problem.from_input_error(unknown("kind", name, _kinds), "/kind")])
+        raise Invalid([Problem.from_input_error(unknown("kind", name, _kinds), pointer)])
     return _kinds[name]
 
 

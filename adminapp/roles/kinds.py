@@ -50,6 +50,7 @@ ROLE = Kind(
     document=mapping.role,
     defaults={"title": "", "parameters": [], "rules": []},
     normal=_normal_role,
+    parts={"rules": RULE_DEFAULTS},
     inherits=True,
 )
 

@@ -12,6 +12,15 @@ from tasks.local.flights import Row, flights
 from tasks.local.layout import ROOT
 
 NAMES = ("heating", "flights")
+SECTIONS = {
+    "domain": "domains",
+    "attribute-key": "attribute_keys",
+    "subject-attribute": "subject_attributes",
+    "event-type": "event_types",
+    "principal": "principals",
+    "trust-group": "trust_groups",
+    "policy": "policies",
+}
 Value = str | int | float | bool
 Document = dict[str, Any]
 
@@ -34,9 +43,16 @@ class SampleEvent:
 
 
 def organisations() -> dict[str, Document]:
-    """The sample files as they stand, by the domain's name."""
+    """The sample files, by the domain's name: for each sort of object the list of them."""
     folder = ROOT / "adminapp" / "samples"
-    return {name: yaml.safe_load((folder / f"{name}.yaml").read_text()) for name in NAMES}
+    return {name: _sections((folder / f"{name}.yaml").read_text()) for name in NAMES}
+
+
+def _sections(text: str) -> Document:
+    found: Document = {}
+    for item in yaml.safe_load_all(text):
+        found.setdefault(SECTIONS[item["object"]], []).append(item)
+    return found
 
 
 def flight_events(rows: Iterable[Row]) -> Iterator[SampleEvent]:

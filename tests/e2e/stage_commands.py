@@ -10,9 +10,9 @@ from pathlib import Path
 
 from django.utils import timezone
 
+from adminapp.changes.loading import load
 from adminapp.distribution import recompute, reports, selectors, services
 from adminapp.distribution.models import Bundle, Notice, RecomputeJob, Rollout
-from adminapp.distribution.organisations import load_organisations
 from adminapp.distribution.recipients import recipient
 from adminapp.distribution.serving import serving_agents
 from adminapp.identity import services as identity
@@ -31,7 +31,7 @@ PEOPLE = {"olga": "operator", "mona": "manager", "aldo": "auditor", "sten": "str
 def seed() -> None:
     """Two organisations, three agents on two overlays, one person of every standing."""
     _platform()
-    load_organisations([SAMPLES / "flights.yaml", SAMPLES / "heating.yaml"])
+    load([SAMPLES / "flights.yaml", SAMPLES / "heating.yaml"])
     _people()
     for principal in Principal.objects.all():
         identity.register_credentials(

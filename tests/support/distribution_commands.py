@@ -17,10 +17,10 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adminapp.config.settings")
 django.setup()
 
+from adminapp.changes.loading import load as load_files  # noqa: E402
 from adminapp.core.authority import get_authority  # noqa: E402
 from adminapp.distribution import selectors, services  # noqa: E402
 from adminapp.distribution.models import EncodedItem, RecomputeJob, Revocation  # noqa: E402
-from adminapp.distribution.organisations import load_organisations  # noqa: E402
 from adminapp.identity import services as identity  # noqa: E402
 from adminapp.identity.models import Domain, Overlay, Principal  # noqa: E402
 from brokers.client import create_profile  # noqa: E402
@@ -47,7 +47,7 @@ def register(agents: str) -> list[str]:
 
 def load(name: str, folder: str, brokers_file: str, anchors: str) -> dict[str, str]:
     """Load a sample and make a profile for each principal: name -> folder."""
-    load_organisations([SAMPLES / f"{name}.yaml"])
+    load_files([SAMPLES / f"{name}.yaml"])
     profiles: dict[str, str] = {}
     for principal in Principal.objects.filter(domain__name=name):
         profile = Path(folder) / principal.name

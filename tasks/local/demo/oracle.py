@@ -120,8 +120,8 @@ class Oracle:
         )
 
     def _home(self, event: SampleEvent, attribute: str, principal: Document) -> str | None:
-        homes = {AGENTS[agent]: agent for agent in principal["homes"]}
-        return homes.get(self._overlay(event, attribute))
+        home: str | None = principal["agents"].get(self._overlay(event, attribute))
+        return home
 
     def _overlay(self, event: SampleEvent, attribute: str) -> str:
         parts = self.documents[event.domain].get("parts", {})

@@ -155,7 +155,9 @@ class World:
 
     def agents_of(self, domain: str) -> set[str]:
         """The agents that are home to somebody of the domain, as its file says."""
-        return {home for p in self.documents[domain]["principals"] for home in p["homes"]}
+        return {
+            agent for p in self.documents[domain]["principals"] for agent in p["agents"].values()
+        }
 
     def handle(self, name: Name) -> str:
         """A principal's pseudonym."""

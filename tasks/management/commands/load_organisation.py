@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from adminapp.changes.loading import load
 from adminapp.core.errors import Invalid, ServiceError
-from adminapp.distribution.organisations import load_organisations
 
 
 class Command(BaseCommand):
@@ -28,7 +28,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Load, and say what was done."""
         try:
-            report = load_organisations(options["files"], update=options["update"])
+            report = load(options["files"], update=options["update"])
         except Invalid as error:
             lines = [f"{problem.pointer}: {problem.message}" for problem in error.problems]
             raise CommandError("\n".join(["nothing was changed:", *lines])) from error

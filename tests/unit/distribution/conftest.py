@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adminapp.distribution.organisations import load_organisations
+from adminapp.changes.loading import load as load_files
 from adminapp.identity import services as identity
 from adminapp.identity.models import Domain, Principal
 from tests.support.audiences import Plane, live_authority, plane
@@ -40,7 +40,7 @@ def register_clients(on: Plane, domain: str) -> None:
 
 def load(on: Plane, name: str) -> Domain:
     register_agents(on)
-    load_organisations([SAMPLES / f"{name}.yaml"])
+    load_files([SAMPLES / f"{name}.yaml"])
     register_clients(on, name)
     return Domain.objects.get(name=name)
 

@@ -22,10 +22,14 @@ DOCUMENT: dict[str, Any] = {
         {"name": "Weather"},
     ],
     "principals": [
-        {"name": "port", "attributes": {"type": "airport"}, "homes": ["alpha", "gamma"]},
-        {"name": "UA", "attributes": {"carrier": "UA"}, "homes": ["beta", "gamma"]},
-        {"name": "AA", "attributes": {"carrier": "AA"}, "homes": ["alpha"]},
-        {"name": "office", "attributes": {"type": "office"}, "homes": ["alpha", "gamma"]},
+        {"name": "port", "attributes": {"type": "airport"}, "agents": {"a": "alpha", "b": "gamma"}},
+        {"name": "UA", "attributes": {"carrier": "UA"}, "agents": {"a": "beta", "b": "gamma"}},
+        {"name": "AA", "attributes": {"carrier": "AA"}, "agents": {"a": "alpha"}},
+        {
+            "name": "office",
+            "attributes": {"type": "office"},
+            "agents": {"a": "alpha", "b": "gamma"},
+        },
     ],
     "trust_groups": [{"name": "g", "members": ["alpha", "beta"], "keys": ["airframe"]}],
     "policies": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from adminapp.core.journal import Item
@@ -11,8 +11,9 @@ from adminapp.distribution.gather import gather
 from adminapp.distribution.plan import PlainDomain
 from adminapp.identity.lineage import descendants
 from adminapp.identity.models import Domain
-from adminapp.policies import access, selectors
+from adminapp.policies import reach
 from adminapp.policies.access import Access
+from adminapp.policies.reach import Reach
 
 SHOWN = 200
 
@@ -67,7 +68,7 @@ class Effects:
 class State:
     """A domain at one moment: who may do what, and what agents hold."""
 
-    access: tuple[Access, ...]
+    reach: Reach
     plain: PlainDomain
 
 
@@ -81,69 +82,77 @@ def with_descendants(names: Iterable[str], shared: Iterable[str]) -> list[str]:
 
 def states(names: Iterable[str]) -> dict[str, State]:
     """How things stand in domains now."""
-    found = {}
-    for domain in Domain.objects.filter(name__in=list(names)).order_by("name"):
-        found[domain.name] = State(tuple(selectors.effective_access(domain)), gather(domain))
-    return found
+    rows = Domain.objects.filter(name__in=list(names)).select_related("parent").order_by("name")
+    return {domain.name: State(reach.take(domain), gather(domain)) for domain in rows}
 
 
 def between(
     before: Mapping[str, State], after: Mapping[str, State], items: Iterable[Item]
 ) -> Effects:
     """What the change from one state to the other does."""
-    gains: list[AccessChange] = []
-    losses: list[AccessChange] = []
-    ended: dict[str, int] = {}
-    encodings, agents = 0, set()
+    total = Effects()
     for name in sorted({*before, *after}):
-        old, new = before.get(name), after.get(name)
-        lines = (old.access if old else (), new.access if new else ())
-        gains += _lines(name, access.difference(*lines))
-        losses += _lines(name, access.difference(*reversed(lines)))
-        for kind, count in _ended(*lines).items():
-            ended[f"{name}: {kind}"] = count
-        made, told = _encodings(old, new)
-        encodings += made
-        agents |= told
-    keys = sorted(
-        {
-            f"{item.domain}: {item.after['group']}"
-            for item in items
-            if item.action == "key-epoch.created" and item.after
-        }
-    )
-    return Effects(
-        gains=tuple(gains[:SHOWN]),
-        losses=tuple(losses[:SHOWN]),
-        gained=len(gains),
-        lost=len(losses),
-        subscriptions=tuple(sorted(ended.items())),
-        keys=tuple(keys),
-        agents=tuple(sorted(agents)),
-        encodings=encodings,
-    )
-
-
-def _lines(domain: str, lines: Iterable[Access]) -> list[AccessChange]:
-    return [
-        AccessChange(
-            domain, line.principal, line.action, line.type, line.attributes, line.condition
+        found = _in_domain(name, before.get(name), after.get(name))
+        total = Effects(
+            gains=(*total.gains, *found.gains)[:SHOWN],
+            losses=(*total.losses, *found.losses)[:SHOWN],
+            gained=total.gained + found.gained,
+            lost=total.lost + found.lost,
+            subscriptions=(*total.subscriptions, *found.subscriptions),
+            agents=tuple(sorted({*total.agents, *found.agents})),
+            encodings=total.encodings + found.encodings,
         )
-        for line in lines
-    ]
+    return replace(total, keys=_keys(items))
 
 
-def _ended(before: Iterable[Access], after: Iterable[Access]) -> dict[str, int]:
-    """How many principals no longer receive a type at all."""
-    lost = _receivers(before) - _receivers(after)
-    counts: dict[str, int] = {}
-    for _principal, kind in lost:
-        counts[kind] = counts.get(kind, 0) + 1
-    return counts
+def _in_domain(name: str, old: State | None, new: State | None) -> Effects:
+    made, told = _encodings(old, new)
+    before, after = _reach(old, new), _reach(new, old)
+    access = reach.compare(before, after, limit=SHOWN)
+    return Effects(
+        gains=tuple(_line(name, line) for line in access.gains),
+        losses=tuple(_line(name, line) for line in access.losses),
+        gained=access.gained,
+        lost=access.lost,
+        subscriptions=tuple((f"{name}: {kind}", count) for kind, count in _ended(before, after)),
+        agents=tuple(told),
+        encodings=made,
+    )
 
 
-def _receivers(lines: Iterable[Access]) -> set[tuple[str, str]]:
-    return {(line.handle, line.type) for line in lines if line.action == "subscribe"}
+def _reach(state: State | None, other: State | None) -> Reach:
+    """Who may do what; in a domain that is not there nobody may do anything."""
+    if state is not None:
+        return state.reach
+    assert other is not None, "a domain that neither was nor is"
+    return replace(other.reach, grants=(), matrix=other.reach.matrix[:0], joined={})
+
+
+def _keys(items: Iterable[Item]) -> tuple[str, ...]:
+    return tuple(
+        sorted(
+            {
+                f"{item.domain}: {item.after['group']}"
+                for item in items
+                if item.action == "key-epoch.created" and item.after
+            }
+        )
+    )
+
+
+def _line(domain: str, line: Access) -> AccessChange:
+    return AccessChange(
+        domain, line.principal, line.action, line.type, line.attributes, line.condition
+    )
+
+
+def _ended(before: Reach, after: Reach) -> list[tuple[str, int]]:
+    """How many principals no longer receive a type at all, by type."""
+    counts = {
+        kind: len(set(before.who("subscribe", kind)) - set(after.who("subscribe", kind)))
+        for kind in sorted(before.types)
+    }
+    return [(kind, count) for kind, count in counts.items() if count]
 
 
 def _encodings(old: State | None, new: State | None) -> tuple[int, set[str]]:
@@ -167,9 +176,10 @@ def _rules(plain: PlainDomain) -> dict[Any, int]:
         for conjunction in policy.conjunctions:
             names = [join.left for join in conjunction.joins]
             known = {
-                tuple(repr(subject.values.get(name)) for name in names)
+                tuple(repr(values[name]) for name in names)
                 for subject in plain.subjects
-                if all(name in subject.values for name in names)
+                for values in subject.variants
+                if all(name in values for name in names)
             }
             key = (policy.action, policy.type, policy.attributes, repr(conjunction))
             for values in known or {()}:
@@ -179,10 +189,11 @@ def _rules(plain: PlainDomain) -> dict[Any, int]:
 
 def _subjects(plain: PlainDomain) -> dict[Any, tuple[str, ...]]:
     return {
-        (subject.handle, repr(sorted(subject.values.items(), key=repr))): tuple(
+        (subject.handle, repr(sorted(values.items(), key=repr))): tuple(
             sorted(subject.homes.values())
         )
         for subject in plain.subjects
+        for values in subject.variants
     }
 
 

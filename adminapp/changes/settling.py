@@ -88,9 +88,9 @@ def _asks(name: str, changes: Iterable[Change]) -> bool:
     """Whether a domain wants a second person for these changes. A revocation never waits."""
     domain = Domain.objects.filter(name=name).first()
     waiting = [change for change in changes if not change.revokes]
-    if domain is None or not waiting or getattr(domain, "approval", "never") == "never":
+    if domain is None or not waiting or domain.approval == "never":
         return False
-    if getattr(domain, "approval", "never") == "always":
+    if domain.approval == "always":
         return not all(change.kind == "domain" and change.op == "create" for change in waiting)
     return sensitivity.any_sensitive(domain, waiting)
 

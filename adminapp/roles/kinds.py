@@ -14,6 +14,14 @@ from adminapp.identity.models import Domain, Principal, User
 from adminapp.roles import mapping, services
 from adminapp.roles.models import Appointment, Role
 
+RULE_DEFAULTS = {
+    "role": None,
+    "prerequisites": [],
+    "appointments": [],
+    "constraints": [],
+    "membership": [],
+}
+
 
 def register_all() -> None:
     """Make the kinds of this area known."""

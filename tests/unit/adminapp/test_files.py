@@ -134,7 +134,7 @@ def test_files_are_read_strictly(text: str, message: str) -> None:
         (_role("name: r\nrule: []"), "`rule` is no known field"),
         (_role("title: no name"), "`name` is missing"),
         (_role("name: r\nrules: {name: r}"), "list"),
-        (_role("name: r\nrules: [1]"), "list of objects"),
+        (_role("name: r\nrules: [1]"), "a rule is an object"),
         ("---\nobject: event-type\ndomain: small\nname: T\nattributes: [{name: a}]\n", "type"),
         (("---\nobject: policy\ndomain: small\nname: p\naction: publish\nevent_type: T\n"
          "expression: 'true'\n"), "there is no event type|`T` is no known event type"),

@@ -27,6 +27,31 @@ from adminapp.api.schema import ProblemDetailSerializer
 from adminapp.identity.models import User
 from adminapp.policies import selectors, services
 from adminapp.policies.models import Policy
+from policyengine.events import ACTIONS
+
+
+class RuleSerializer(StrictSerializer):
+    """A condition under which one attribute, or the event as a whole, may be read or written."""
+
+    attribute = serializers.CharField(
+        max_length=64, required=False, allow_null=True, help_text="null is the event as a whole."
+    )
+    access = serializers.ChoiceField(
+        ["read", "write"],
+        required=False,
+        help_text="What a policy to subscribe (read) or to publish (write) is about.",
+    )
+    when = serializers.CharField(
+        max_length=20_000,
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="An expression as policies have them; null is always.",
+    )
+    otherwise = serializers.ChoiceField(
+        ACTIONS, required=False, help_text="What happens where the condition does not hold."
+    )
 
 
 class PolicyFieldsSerializer(StrictSerializer):
@@ -42,6 +67,9 @@ class PolicyFieldsSerializer(StrictSerializer):
         required=False,
         allow_null=True,
         help_text="What may be written or read; null is everything.",
+    )
+    rules = serializers.ListField(
+        child=RuleSerializer(), required=False, help_text="Read and write by value."
     )
     enabled = serializers.BooleanField(required=False)
     valid_from = serializers.DateTimeField(required=False, allow_null=True)

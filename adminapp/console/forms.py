@@ -130,6 +130,8 @@ class PolicyForm(VersionForm):
         choices=[
             (Policy.Action.SUBSCRIBE, "receive events"),
             (Policy.Action.PUBLISH, "publish events"),
+            (Policy.Action.ADVERTISE, "advertise the type"),
+            (Policy.Action.DEFINE, "define types below it"),
         ],
     )
     event_type = forms.ChoiceField(
@@ -139,7 +141,7 @@ class PolicyForm(VersionForm):
         label="Condition",
         strip=False,
         max_length=20_000,
-        help_text="Who, as subject.…, and which events, as event.…; for example "
+        help_text="Who, as subject.…, which events, as event.…, and when, as env.…; for example "
         'subject.role == "airline" && event.carrier == subject.carrier',
         widget=forms.Textarea(
             attrs={

@@ -34,7 +34,12 @@ class PolicyFilter(django_filters.FilterSet):
     action = django_filters.ChoiceFilter(
         label="Permits to",
         empty_label="Anything",
-        choices=[("subscribe", "receive"), ("publish", "publish")],
+        choices=[
+            ("subscribe", "receive"),
+            ("publish", "publish"),
+            ("advertise", "advertise"),
+            ("define", "define types"),
+        ],
     )
     type = django_filters.ModelChoiceFilter(
         field_name="event_type", label="Event type", empty_label="Any", queryset=None
@@ -158,7 +163,7 @@ def find(request: HttpRequest, domain: Domain, name: str) -> Policy:
 def _in_words(policy: Policy, spoken: Language) -> list[dict[str, Any]]:
     """The ways to satisfy a policy, each as its conditions on who and on what."""
     try:
-        found = selectors.policy_conjunctions(policy, spoken=spoken)
+        found = spoken.ways(policy.expression, policy.event_type.name)
     except InputError:  # a policy that no longer fits its model is shown as it was written
         return []
     return [words.conjunction(each) for each in found]

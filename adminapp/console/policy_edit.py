@@ -16,6 +16,7 @@ from adminapp.catalog import selectors as catalog
 from adminapp.console import diffs, forms, policies, words
 from adminapp.console.pages import in_domain, managers_only, show
 from adminapp.core.errors import Conflict, Invalid, Problem, ServiceError
+from adminapp.core.moments import moment
 from adminapp.identity.models import Domain
 from adminapp.policies import mapping, selectors, services
 from adminapp.policies.language import Language
@@ -120,7 +121,7 @@ def check(request: HttpRequest, domain: Domain) -> HttpResponse:
         problems = spoken.problems(text, kind)
         context["faults"] = [Fault.of(problem, text) for problem in problems]
         if not problems:
-            found = spoken.conjunctions(text, kind)
+            found = spoken.ways(text, kind)
             context["ways"] = [words.conjunction(each) for each in found]
     return render(request, "console/policies/_verdict.html", context)
 
@@ -193,7 +194,7 @@ def _plan_page(
         form=form,
         plan=found,
         outdated=outdated,
-        changes=diffs.between(before, _snapshot(data)),
+        changes=diffs.between(before, _snapshot(policy, data)),
         fields=list(_hidden(request)),
     )
 
@@ -237,7 +238,7 @@ def _stale(
         status=409,
         stale={
             "theirs": theirs,
-            "yours": diffs.between(mapping.snapshot(policy), _snapshot(_data(form))),
+            "yours": diffs.between(mapping.snapshot(policy), _snapshot(policy, _data(form))),
         },
     )
 
@@ -281,12 +282,13 @@ def _data(form: forms.PolicyForm) -> dict[str, Any]:
     return data
 
 
-def _snapshot(data: Mapping[str, Any]) -> dict[str, Any]:
+def _snapshot(policy: Policy | None, data: Mapping[str, Any]) -> dict[str, Any]:
     """The form's data in the shape of a stored snapshot, for a comparison."""
     state = {name: data[name] for name in (*DATA_FIELDS[:5], "attributes", *DATA_FIELDS[5:])}
     for name in ("valid_from", "valid_until"):
-        state[name] = state[name].isoformat() if state[name] else None
-    return state
+        state[name] = moment(state[name])
+    # Rules by value are not in the form: they stay as they are.
+    return {**state, "rules": policy.rules if policy else []}
 
 
 def _hidden(request: HttpRequest) -> Any:

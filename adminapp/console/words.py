@@ -52,6 +52,8 @@ _TERMS: dict[str, dict[str, Term]] = {
         "": Term("not classified", "", "circle-dashed"),
     },
     "action": {
+        "define": Term("may define types", "", "binary-tree"),
+        "advertise": Term("may advertise", "", "circle-dashed"),
         "publish": Term("may publish", "info", "arrow-right"),
         "subscribe": Term("may receive", "accent", "mail"),
     },
@@ -224,11 +226,14 @@ def place(text: str, position: int | None) -> tuple[int, int]:
 
 
 def conjunction(found: PolicyConjunction) -> dict[str, list[str]]:
-    """One way to satisfy a policy: what must hold of who, of what, and between the two."""
+    """One way to satisfy a policy: what must hold of who, of what, when, and between them."""
     return {
         "subject": [_literal(literal) for literal in found.subject],
         "event": [_literal(literal) for literal in found.event],
-        "joins": [f"{join.left} is the same as {join.right}" for join in found.joins],
+        "environment": [_literal(literal) for literal in found.environment],
+        "joins": [
+            f"{join.left} is the same as {join.right}" for join in (*found.joins, *found.ties)
+        ],
     }
 
 

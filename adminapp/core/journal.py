@@ -70,7 +70,11 @@ class Journal:
     def note(self, item: Item) -> None:
         """Add what was done; what was remembered of the model may no longer be so."""
         self.items.append(item)
-        self.cache.clear()
+        self.cache = {
+            key: (value, despite)
+            for key, (value, despite) in self.cache.items()
+            if item.kind in despite
+        }
 
     def mark(self) -> tuple[Any, ...]:
         """The state to come back to when a part of the change fails and is caught."""
@@ -172,12 +176,23 @@ def change_set(domain: str) -> int | None:
     return held.change_sets.get(domain)
 
 
-def remember(key: Any, make: Callable[[], T]) -> T:
-    """What `make` gives, made once for as long as nothing is changed within one change."""
+def remember(key: Any, make: Callable[[], T], *, despite: frozenset[str] = frozenset()) -> T:
+    """What `make` gives, made once for as long as nothing is changed within one change.
+
+    Args:
+        despite: kinds of objects whose changes do not concern it.
+    """
     held = _current.get()
     if held is None:
         return make()
     if key not in held.cache:
-        held.cache[key] = make()
-    found: T = held.cache[key]
+        held.cache[key] = (make(), despite)
+    found: T = held.cache[key][0]
     return found
+
+
+def forget() -> None:
+    """Let nothing stand that was remembered of the model: rows were written."""
+    held = _current.get()
+    if held is not None:
+        held.cache.clear()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from adminapp.distribution import encodings, epochs
-from adminapp.distribution.gather import gather, plain_policy
+from adminapp.distribution.gather import gather
 from adminapp.distribution.models import EncodedItem, EncodingEpoch
 from adminapp.distribution.plan import (
     PlainAgent,
@@ -16,7 +17,7 @@ from adminapp.distribution.plan import (
     longest_conjunction,
     plan_agent,
 )
-from adminapp.policies import selectors as policies
+from adminapp.policies.grants import permitted
 from adminapp.policies.models import Policy
 from policyengine.anonset import Parameters, false_positive, match, tag
 
@@ -84,15 +85,15 @@ class BrokerView:
 def broker_view(policy: Policy) -> BrokerView:
     """What agents hold of a policy now; raises AuthorityUnavailable when its keys are away."""
     epoch = epochs.current(policy.domain)
-    plain = plain_policy(policy, policies.language(policy.domain))
-    if epoch is None or plain is None:
-        return _nothing_yet(policy)
     domain = gather(policy.domain)
+    plain = [each for each in domain.policies if each.id == policy.pk]
+    if epoch is None or not plain:
+        return _nothing_yet(policy)
     parameters = epochs.parameters_of(epoch)
-    agents = tuple(_agent(domain, agent, plain, epoch, parameters) for agent in domain.agents)
+    agents = tuple(_agent(domain, agent, policy, epoch, parameters) for agent in domain.agents)
     return BrokerView(
         expression=policy.expression,
-        attributes=plain.attributes,
+        attributes=permitted(policy),
         epoch=epoch.number,
         parameters=dict(parameters.to_json()),
         false_positive=false_positive(parameters, parameters.n),
@@ -102,14 +103,13 @@ def broker_view(policy: Policy) -> BrokerView:
 
 
 def _nothing_yet(policy: Policy) -> BrokerView:
-    held = None if policy.attributes is None else tuple(policy.attributes)
-    return BrokerView(policy.expression, held, None, {}, 0.0, (), ())
+    return BrokerView(policy.expression, permitted(policy), None, {}, 0.0, (), ())
 
 
 def _agent(
     domain: PlainDomain,
     agent: PlainAgent,
-    policy: PlainPolicy,
+    policy: Policy,
     epoch: EncodingEpoch,
     parameters: Parameters,
 ) -> AgentView:
@@ -120,7 +120,7 @@ def _agent(
     tag_key = epochs.tag_key(epoch, agent.overlay)
     held = _held(epoch, agent)
     plan = plan_agent(domain, agent, epochs.capacity(parameters))
-    rules = [rule for rule in plan.rules if rule.policy == policy.id]
+    rules = [rule for rule in plan.rules if rule.policy == policy.pk]
     return AgentView(
         agent=agent.name,
         overlay=agent.overlay,
@@ -161,10 +161,11 @@ def _rule(
     )
 
 
-def _leaks(policy: PlainPolicy, parameters: Parameters, longest: int) -> tuple[str, ...]:
+def _leaks(plain: Sequence[PlainPolicy], parameters: Parameters, longest: int) -> tuple[str, ...]:
     """What remains visible within one agent and one epoch (docs: security model)."""
+    kinds = ", ".join(f"`{name}`" for name in dict.fromkeys(each.type for each in plain))
     found = [
-        f"the event type `{policy.type}` and whether it is about publishing or receiving",
+        f"the event type {kinds} and whether it is about publishing or receiving",
         "which of its clients satisfy the rule, and that two equal encodings are equal",
         (
             f"that no conjunction has more than {epochs.capacity(parameters)} tests "
@@ -172,6 +173,6 @@ def _leaks(policy: PlainPolicy, parameters: Parameters, longest: int) -> tuple[s
         ),
         "nothing across agents or epochs: each has a key of its own",
     ]
-    if policy.attributes is not None:
+    if any(each.attributes is not None for each in plain):
         found.append("the names of the attributes that it permits: it has to cut out the others")
     return tuple(found)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from adminapp.catalog.mapping import SUBJECT
 from adminapp.core.errors import Problem
 from adminapp.distribution import epochs
-from adminapp.distribution.gather import plain_policy
+from adminapp.distribution.gather import plain_policies
 from adminapp.distribution.plan import rules_for, subject_tokens
 from adminapp.identity.models import Domain
 from adminapp.policies import selectors as policies
@@ -25,8 +25,7 @@ def conjunctions(domain: Domain) -> Iterator[Problem]:
         subjects = policies.subjects(domain)
     except InputError:
         return  # another check says what is wrong with the model
-    found = [plain_policy(row, spoken) for row in policies.policies_in_force(domain)]
-    plain = [policy for policy in found if policy is not None]
+    plain = plain_policies(domain, spoken)
     rules = rules_for(plain, [subject.values for subject in subjects])
     most = epochs.most_tokens(domain)
     names = {policy.id: policy.name for policy in plain}

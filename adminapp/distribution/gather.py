@@ -17,11 +17,10 @@ from adminapp.distribution.serving import clients_of, serving_agents
 from adminapp.identity.models import Domain, Principal
 from adminapp.policies import selectors as policies
 from adminapp.policies.language import Language
-from adminapp.policies.models import Policy
+from adminapp.policies.valuerules import ACCESS
 from adminapp.privacy import selectors as privacy
 from adminapp.roles import selectors as roles
 from adminapp.trustgroups import selectors as trustgroups
-from policyengine.errors import InputError
 from policyengine.events import EventTypes
 from policyengine.primitives.canonical import unb64
 
@@ -52,7 +51,7 @@ def gather(domain: Domain) -> PlainDomain:
         lease_seconds=domain.lease_seconds,
         types=tuple(spec.to_json() for spec in catalog.wire_types(domain)),
         families=_families(spoken.types),
-        policies=_policies(domain, spoken),
+        policies=plain_policies(domain, spoken),
         subjects=_subjects(domain, {agent.name for agent in agents}),
         agents=agents,
         wraps=_wraps(domain),
@@ -96,24 +95,24 @@ def _homes(row: Principal, serving: set[str]) -> dict[str, str]:
     return {overlay: pairs[overlay] for overlay in sorted(pairs) if pairs[overlay] in serving}
 
 
-def _policies(domain: Domain, spoken: Language) -> tuple[PlainPolicy, ...]:
-    found = (plain_policy(row, spoken) for row in policies.policies_in_force(domain))
-    return tuple(policy for policy in found if policy is not None)
+def plain_policies(domain: Domain, spoken: Language) -> tuple[PlainPolicy, ...]:
+    """What the policies in force permit, in normal form; one policy may come in several parts.
 
-
-def plain_policy(row: Policy, spoken: Language) -> PlainPolicy | None:
-    """A policy in normal form; None when it no longer fits the model, so that it grants nothing."""
-    try:
-        conjunctions = policies.policy_conjunctions(row, spoken=spoken)
-    except InputError:
-        return None
-    return PlainPolicy(
-        id=row.pk,
-        name=row.name,
-        action=row.action,
-        type=row.event_type.name,
-        attributes=None if row.attributes is None else tuple(row.attributes),
-        conjunctions=conjunctions,
+    Policies that no longer fit the model grant nothing. Those to define and to advertise types are
+    enforced in the control plane: what publishers must be able to advertise is in their parts.
+    """
+    return tuple(
+        PlainPolicy(
+            id=grant.policy.pk,
+            name=grant.policy.name,
+            action=grant.policy.action,
+            type=grant.root,
+            attributes=grant.attributes,
+            conjunctions=grant.conjunctions,
+            first=grant.first,
+        )
+        for grant in policies.grants_of(policies.effective_rows(domain), spoken)
+        if grant.policy.action in ACCESS
     )
 
 

@@ -37,7 +37,11 @@ class PlainAgent:
 
 @dataclass(frozen=True)
 class PlainPolicy:
-    """A policy in force, in normal form over `subject.*` and `event.*`."""
+    """A policy in force, or a part of it, in normal form over `subject.*` and `event.*`.
+
+    Args:
+        first: number of its first conjunction among all of the policy.
+    """
 
     id: int
     name: str
@@ -45,6 +49,7 @@ class PlainPolicy:
     type: str
     attributes: tuple[str, ...] | None
     conjunctions: tuple[PolicyConjunction, ...]
+    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -216,7 +221,7 @@ def rules_for(
     return tuple(
         rule
         for policy in policies
-        for number, conjunction in enumerate(policy.conjunctions)
+        for number, conjunction in enumerate(policy.conjunctions, policy.first)
         for rule in _rules_of(policy, number, conjunction, subjects)
     )
 

@@ -132,6 +132,7 @@ class Kind:
 
 
 _kinds: dict[str, Kind] = {}
+_handed_down: set[str] = set()
 
 
 def register(kind: Kind) -> None:
@@ -164,5 +165,10 @@ def names() -> Iterable[str]:
 
 
 def inherits(name: str) -> bool:
-    """Whether objects of this kind are seen by sub-domains; False for what is no kind."""
-    return name in _kinds and _kinds[name].inherits
+    """Whether sub-domains see what is done to objects of this kind; False for what is no kind."""
+    return name in _handed_down or (name in _kinds and _kinds[name].inherits)
+
+
+def hand_down(name: str) -> None:
+    """Have sub-domains see what is done to objects that are no kind of their own."""
+    _handed_down.add(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from adminapp.core import journal
@@ -32,9 +33,11 @@ class Scope:
 # under; it must be covered as well, and alone decides about an object that does not exist yet.
 Coverage: TypeAlias = Callable[[Domain, Scope, str, str], bool]
 NameList: TypeAlias = Callable[[Domain], Iterable[str]]
+Surroundings: TypeAlias = Callable[[Domain, "datetime | None"], Mapping[str, Any]]
 
 _coverage: dict[str, Coverage] = {}
 _delegable: dict[str, NameList] = {}
+_surroundings: list[Surroundings] = []
 _model_checks: list[ModelCheck] = []
 _subject_checks: list[SubjectCheck] = []
 
@@ -59,6 +62,16 @@ def add_coverage(kind: str, covers: Coverage) -> None:
 def add_delegable(part: str, names: NameList) -> None:
     """Have `names` list what a delegation may name as `roles` or `event_types`."""
     _delegable[part] = names
+
+
+def add_environment(read: Surroundings) -> None:
+    """Have `read` say what the environment of a domain is at a moment."""
+    _surroundings[:] = [read]
+
+
+def environment(domain: Domain, at: datetime | None = None) -> dict[str, Any]:
+    """Values of `env.*` at a moment (now by default), by full name: the clock and what is set."""
+    return {name: value for read in _surroundings for name, value in read(domain, at).items()}
 
 
 def covered(domain: Domain, scope: Scope, kind: str, key: str, below: str = "") -> bool:
@@ -93,6 +106,7 @@ def verify_waiting(book: journal.Journal) -> None:
 
 
 def _verify(domains: list[Domain]) -> None:
+    journal.forget()  # what is to be verified was just written
     concerned = {domain.pk: domain for domain in domains}
     for domain in domains:
         concerned.update({below.pk: below for below in descendants(domain)})

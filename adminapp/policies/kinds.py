@@ -10,12 +10,15 @@ from adminapp.core.errors import Invalid
 from adminapp.identity import kinds
 from adminapp.identity.kinds import Document, Kind
 from adminapp.identity.models import Domain, User
-from adminapp.policies import mapping, services
-from adminapp.policies.models import Policy
+from adminapp.policies import mapping, services, variables
+from adminapp.policies.models import EnvironmentVariable, Policy
+from adminapp.policies.valuerules import canonical
 
 
 def register_all() -> None:
     """Make the kinds of this area known."""
+    kinds.register(VARIABLE)
+    kinds.hand_down("environment")  # what a variable is set to
     kinds.register(POLICY)
 
 
@@ -46,6 +49,38 @@ def _moment(text: Any, name: str) -> Any:
     return moment
 
 
+def _normal(_domain: Domain | None, document: Document) -> Document:
+    return {**document, "rules": canonical(document["rules"], str(document["action"]))}
+
+
+def _variables(domain: Domain) -> dict[str, Document]:
+    rows = EnvironmentVariable.objects.filter(domain=domain).order_by("name")
+    return {row.name: mapping.variable(row) for row in rows}
+
+
+def _normal_variable(_domain: Domain | None, document: Document) -> Document:
+    return {**document, "type": variables.declared(document["type"]).to_json()}
+
+
+VARIABLE = Kind(
+    name="environment-variable",
+    rank=25,
+    documents=_variables,
+    find=lambda domain, key: EnvironmentVariable.objects.filter(domain=domain, name=key).first(),
+    create=lambda actor, domain, _key, document: variables.declare_variable(
+        actor=actor, domain=domain, **document
+    ),
+    update=lambda actor, row, document: variables.update_variable(
+        actor=actor, variable=row, data=document
+    ),
+    delete=lambda actor, row: variables.delete_variable(actor=actor, variable=row),
+    document=mapping.variable,
+    required=("name", "type"),
+    defaults={"title": ""},
+    normal=_normal_variable,
+    inherits=True,
+)
+
 POLICY = Kind(
     name="policy",
     rank=60,
@@ -59,9 +94,11 @@ POLICY = Kind(
     defaults={
         "title": "",
         "attributes": None,
+        "rules": [],
         "enabled": True,
         "valid_from": None,
         "valid_until": None,
     },
+    normal=_normal,
     inherits=True,
 )

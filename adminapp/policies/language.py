@@ -1,15 +1,15 @@
-"""What policies of a domain may say, and their normal form, split into its two sides.
+"""What policies of a domain may say, and their normal form, split into its sides.
 
-A policy speaks of `subject.*` (who) and `event.*` (what). Agents check the one by anonymous sets
-and the other by routing tags, so the normal form comes apart here: literals of the subject,
-literals of the event, and joins, which tie an attribute of the one to an attribute of the other.
+A policy speaks of `subject.*` (who), `event.*` (what) and `env.*` (when). Agents check the first by
+anonymous sets and the second by routing tags; the third is settled here, in the control plane. So
+the normal form comes apart: literals of the subject, of the event and of the environment, and
+joins, which tie an attribute of one side to an attribute of another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 
 from adminapp.catalog.mapping import EVENT, SUBJECT
 from adminapp.core.errors import Problem
@@ -38,7 +38,11 @@ from policyengine.attributes.syntax import walk
 from policyengine.errors import InputError
 from policyengine.events import EventTypes
 
+ENVIRONMENT = "env."
+"""How the names of the environment's values begin."""
+
 _ACTIVE = AttributeType("bool")
+_SIDES = (SUBJECT, ENVIRONMENT, EVENT)
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,48 @@ class PolicyConjunction:
         subject: literals on `subject.*`, to be encoded as an anonymous set.
         event: literals on `event.*`, to become routing tags.
         joins: equalities, each from `subject.*` (left) to `event.*` (right).
+        environment: literals on `env.*`; none once they are settled.
+        ties: equalities between `env.*` and another side; none once they are settled.
     """
 
     subject: tuple[Literal, ...]
     event: tuple[Literal, ...]
     joins: tuple[Join, ...]
+    environment: tuple[Literal, ...] = ()
+    ties: tuple[Join, ...] = ()
+
+    def settled(self, values: Mapping[str, Value]) -> PolicyConjunction | None:
+        """What it asks for while the environment has these values; None when it cannot hold.
+
+        Args:
+            values: the environment's values by full name.
+        """
+        if not all(literal.holds(values) for literal in self.environment):
+            return None
+        bound: dict[str, list[Literal]] = {SUBJECT: [], EVENT: []}
+        for tie in self.ties:
+            known, other = sorted(
+                (tie.left, tie.right), key=lambda n: not n.startswith(ENVIRONMENT)
+            )
+            if known not in values:
+                return None
+            side = SUBJECT if other.startswith(SUBJECT) else EVENT
+            bound[side].append(Literal(other, "==", values[known]))
+        return PolicyConjunction(
+            tuple(dict.fromkeys((*self.subject, *bound[SUBJECT]))),
+            tuple(dict.fromkeys((*self.event, *bound[EVENT]))),
+            self.joins,
+        )
+
+    def both(self, other: PolicyConjunction) -> PolicyConjunction:
+        """What holds where this one and another hold."""
+        return PolicyConjunction(
+            tuple(dict.fromkeys((*self.subject, *other.subject))),
+            tuple(dict.fromkeys((*self.event, *other.event))),
+            tuple(dict.fromkeys((*self.joins, *other.joins))),
+            tuple(dict.fromkeys((*self.environment, *other.environment))),
+            tuple(dict.fromkeys((*self.ties, *other.ties))),
+        )
 
     def for_subject(self, values: Mapping[str, Value]) -> tuple[Literal, ...] | None:
         """What must hold of an event for this subject; None when the subject does not fit.
@@ -78,12 +119,19 @@ class Language:
         subject: types of `subject.*`, roles left out.
         roles: names of the domain's roles.
         types: the domain's event types.
+        environment: types of `env.*`.
+        values: what the environment says at the moment that the language was built for.
     """
 
     subject: Schema
     roles: tuple[str, ...]
     types: EventTypes
+    environment: Schema = field(default_factory=dict)
+    values: Mapping[str, Value] = field(default_factory=dict)
     _schemas: dict[str, Schema] = field(default_factory=dict, compare=False, repr=False)
+    _ways: dict[tuple[str, str], tuple[PolicyConjunction, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def schema(self, event_type: str) -> Schema:
         """What a policy that hangs on a type may name: attributes of the type, of those above it
@@ -93,6 +141,7 @@ class Language:
             self._schemas[event_type] = {
                 **self.subject,
                 ROLE: _role_type(self.roles),
+                **self.environment,
                 **self._event_schema(event_type),
             }
         return self._schemas[event_type]
@@ -112,21 +161,55 @@ class Language:
         return expression
 
     def conjunctions(self, text: str, event_type: str) -> tuple[PolicyConjunction, ...]:
-        """The normal form of a policy's expression, split into its two sides.
+        """The normal form of a policy's expression as the environment now is.
 
         Raises:
             InputError: it cannot be read, or not be encoded.
         """
-        expression = _without_roles(self.parse(text, event_type), self.roles)
+        found = (way.settled(self.values) for way in self.ways(text, event_type))
+        return tuple(dict.fromkeys(way for way in found if way is not None))
+
+    def ways(self, text: str, event_type: str) -> tuple[PolicyConjunction, ...]:
+        """The normal form of an expression whatever the environment says, split into its sides.
+
+        Raises:
+            InputError: it cannot be read, or not be encoded.
+        """
+        place = (text, event_type)
+        if place not in self._ways:
+            self._ways[place] = self._normal(text, event_type)
+        return self._ways[place]
+
+    def _normal(self, text: str, event_type: str) -> tuple[PolicyConjunction, ...]:
+        expression = self.by_role(self.parse(text, event_type))
         # Only the roles it speaks of: a domain may have ten thousand.
-        atoms = {name: _ACTIVE for name in names(expression) if name.startswith(f"{ROLE}.")}
-        schema = {**atoms, **self.schema(event_type)}
+        schema = {**self.roles_of(expression), **self.schema(event_type)}
         return tuple(_split(conjunction) for conjunction in normalise(expression, schema))
+
+    def tests(self, text: str, event_type: str) -> list[Literal]:
+        """The tests of `env.*` in an expression; none where it no longer fits the model."""
+        try:
+            expression = self.parse(text, event_type)
+        except InputError:
+            return []
+        return [
+            Literal(node.attribute, node.op, node.value)
+            for node in walk(expression)
+            if isinstance(node, Test) and node.attribute.startswith(ENVIRONMENT)
+        ]
+
+    def by_role(self, expression: Expression) -> Expression:
+        """An expression with every test on `subject.role` said by the single roles."""
+        return _without_roles(expression, self.roles)
+
+    def roles_of(self, expression: Expression) -> Schema:
+        """The attributes of single roles that an expression names, with their type."""
+        return {name: _ACTIVE for name in names(expression) if name.startswith(f"{ROLE}.")}
 
     def problems(self, text: str, event_type: str) -> list[Problem]:
         """What is wrong with an expression; empty when agents can enforce it."""
         try:
-            self.conjunctions(text, event_type)
+            self.ways(text, event_type)
         except InputError as error:
             return [Problem.from_input_error(error, "/expression")]
         return []
@@ -149,10 +232,11 @@ class Language:
 
     def _event_schema(self, event_type: str) -> dict[str, AttributeType]:
         below = [name for name in self.types.subtree(event_type) if name != event_type]
-        specs = [spec for name in (event_type, *below) for spec in self.types.attributes(name)]
-        return reduce(
-            lambda schema, spec: {f"{EVENT}{spec.name}": spec.type, **schema}, reversed(specs), {}
-        )
+        schema: dict[str, AttributeType] = {}
+        for name in (event_type, *below):
+            for spec in self.types.attributes(name):
+                schema.setdefault(f"{EVENT}{spec.name}", spec.type)
+        return schema
 
 
 def _role_type(roles: tuple[str, ...]) -> AttributeType:
@@ -171,24 +255,36 @@ def _check_roles(expression: Expression, roles: tuple[str, ...]) -> None:
 
 
 def _split(conjunction: Conjunction) -> PolicyConjunction:
-    subject, event, joins = [], [], []
+    sides: dict[str, list[Literal]] = {side: [] for side in _SIDES}
+    joins: list[Join] = []
+    ties: list[Join] = []
     for literal in conjunction:
         if isinstance(literal, Join):
-            joins.append(_directed(literal))
-        elif literal.attribute.startswith(SUBJECT):
-            subject.append(literal)
+            joined = _directed(literal)
+            tied = any(name.startswith(ENVIRONMENT) for name in (joined.left, joined.right))
+            (ties if tied else joins).append(joined)
         else:
-            event.append(literal)
-    return PolicyConjunction(tuple(subject), tuple(event), tuple(joins))
+            sides[_side(literal.attribute)].append(literal)
+    return PolicyConjunction(
+        tuple(sides[SUBJECT]),
+        tuple(sides[EVENT]),
+        tuple(joins),
+        tuple(sides[ENVIRONMENT]),
+        tuple(ties),
+    )
+
+
+def _side(name: str) -> str:
+    return next(side for side in _SIDES if name.startswith(side))
 
 
 def _directed(join: Join) -> Join:
-    sides = sorted((join.left, join.right), key=lambda name: not name.startswith(SUBJECT))
-    if not (sides[0].startswith(SUBJECT) and sides[1].startswith(EVENT)):
+    sides = sorted((join.left, join.right), key=lambda name: _SIDES.index(_side(name)))
+    if _side(sides[0]) == _side(sides[1]):
         raise InputError(
             "unsupported",
             f"`{join.left} == {join.right}` compares two values of one side; "
-            "a comparison of attributes ties `subject.` to `event.`",
+            "a comparison of attributes ties `subject.`, `event.` and `env.` to one another",
             where=join.left,
         )
     return Join(sides[0], sides[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adminapp.core.moments import moment
-from adminapp.policies.models import Policy
+from adminapp.policies.models import EnvironmentVariable, Policy
 
 
 def snapshot(row: Policy) -> dict[str, Any]:
@@ -16,7 +16,13 @@ def snapshot(row: Policy) -> dict[str, Any]:
         "event_type": row.event_type.name,
         "expression": row.expression,
         "attributes": row.attributes,
+        "rules": row.rules,
         "enabled": row.enabled,
         "valid_from": moment(row.valid_from),
         "valid_until": moment(row.valid_until),
     }
+
+
+def variable(row: EnvironmentVariable) -> dict[str, Any]:
+    """What a variable is; what it is set to is a fact of the moment, and in no file."""
+    return {"name": row.name, "title": row.title, "type": row.type}

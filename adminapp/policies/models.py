@@ -1,10 +1,12 @@
-"""Who may publish and receive what, under which condition, restricted to which attributes."""
+"""Who may define, advertise, publish and receive what, under which condition, and the environment
+that conditions may name."""
 
 from __future__ import annotations
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.db.models import F, Q
 from django.utils import timezone
 
 from adminapp.catalog.models import EventType
@@ -18,6 +20,8 @@ class Policy(Versioned):
     """A permission; what no policy permits is denied. It holds for the type's whole sub-tree."""
 
     class Action(models.TextChoices):
+        DEFINE = "define"
+        ADVERTISE = "advertise"
         PUBLISH = "publish"
         SUBSCRIBE = "subscribe"
 
@@ -28,6 +32,7 @@ class Policy(Versioned):
     event_type = models.ForeignKey(EventType, on_delete=models.PROTECT, related_name="policies")
     expression = models.TextField(max_length=20_000)
     attributes = models.JSONField(null=True, blank=True)
+    rules = models.JSONField(default=list, blank=True)
     enabled = models.BooleanField(default=True)
     valid_from = models.DateTimeField(null=True, blank=True)
     valid_until = models.DateTimeField(null=True, blank=True)
@@ -37,7 +42,20 @@ class Policy(Versioned):
     class Meta:
         ordering = ["domain_id", "name"]
         verbose_name_plural = "policies"
-        constraints = [models.UniqueConstraint(fields=["domain", "name"], name="policy_name_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["domain", "name"], name="policy_name_once"),
+            models.CheckConstraint(
+                condition=Q(action__in=("define", "advertise", "publish", "subscribe")),
+                name="policy_action_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(valid_from__isnull=True)
+                | Q(valid_until__isnull=True)
+                | Q(valid_until__gt=F("valid_from")),
+                name="policy_ends_after_begin",
+                violation_error_message="the end must come after the beginning",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -81,3 +99,35 @@ class PolicyVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.policy} {self.number}"
+
+
+class EnvironmentVariable(Versioned):
+    """A fact about the world that policies may name as `env.<name>`; managers and services set it.
+
+    The variable `timezone` names the zone of the domain's wall clock.
+    """
+
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="environment")
+    name = models.CharField(max_length=64, validators=[names.identifier])
+    title = models.CharField(max_length=200, blank=True)
+    type = models.JSONField()
+    value = models.JSONField(null=True, blank=True)
+    set_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = DomainScopedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["domain_id", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["domain", "name"], name="environment_name_once"),
+            models.CheckConstraint(
+                condition=~Q(
+                    name__in=("time", "hour", "minute", "weekday", "day", "month", "year", "date")
+                ),
+                name="environment_name_is_free",
+                violation_error_message="the clock has this name already",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -38,7 +37,6 @@ from adminapp.policies.language import Language, PolicyConjunction
 from adminapp.policies.models import Policy
 from adminapp.roles.mapping import ROLE
 from policyengine.attributes import Join, Literal, Value
-from policyengine.errors import InputError
 
 __all__ = ["Grant", "Group", "Reach", "ReachChange", "compare", "take"]
 
@@ -228,8 +226,9 @@ class Reach:
         ]
 
     def among(self, policies: Iterable[Policy], spoken: Language) -> Reach:
-        """What it would be if these were the policies in force."""
-        return build(self.crowd, _rules(policies, spoken), spoken, self.at, self.until)
+        """What it would be if these were the policies, those not in force included."""
+        rules = selectors.rules_of(policies, spoken, self.at)
+        return build(self.crowd, rules, spoken, self.at, self.until)
 
     # -- reading the matrix ------------------------------------------------------------------
 
@@ -340,20 +339,11 @@ def take(
 
 
 def _read(domain: Domain, at: datetime, only: Sequence[int] | None) -> Reach:
-    spoken = selectors.language(domain)
-    rules = _rules(selectors.policies_in_force(domain, at=at), spoken)
+    spoken = selectors.language(domain, at=at)
+    rules = selectors.rules_of(selectors.effective_rows(domain), spoken, at)
     people = crowd.gather(domain, at=at, only=only)
     until = selectors.next_boundary(domain, after=at) if only is None else None
     return build(people, rules, spoken, at, until)
-
-
-def _rules(policies: Iterable[Policy], spoken: Language) -> list[Rule]:
-    found: list[Rule] = []
-    for row in policies:
-        # One that no longer fits the model grants nothing, here as at agents.
-        with suppress(InputError):
-            found.append(selectors.rule(row, spoken))
-    return found
 
 
 def build(

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from adminapp.catalog import selectors as catalog
+from adminapp.core import journal
 from adminapp.identity import selectors as identity
+from adminapp.identity.lineage import Inherited, inherited, lineage, nearest
 from adminapp.identity.models import Domain
 from adminapp.policies.access import Rule, Subject
-from adminapp.policies.language import Language, PolicyConjunction
+from adminapp.policies.environment import environment
+from adminapp.policies.grants import Grant, advertising, all_grants
+from adminapp.policies.language import ENVIRONMENT, Language, PolicyConjunction
 from adminapp.policies.models import Policy, PolicyVersion
+from adminapp.policies.valuerules import ACCESS
 from adminapp.roles import selectors as roles
 
 
@@ -31,25 +38,67 @@ def versions(user: Any, policy: Policy) -> QuerySet[PolicyVersion]:
     )
 
 
+def effective_policies(domain: Domain) -> list[Inherited[Policy]]:
+    """The domain's policies and those of the domains above it, in order of names."""
+    return list(inherited(_of_lineage(domain), lineage(domain)).values())
+
+
+def effective_rows(
+    domain: Domain, *, without: Policy | None = None, also: Policy | None = None
+) -> list[Policy]:
+    """The policies of the effective model, as they are or as they would be.
+
+    Args:
+        without: a policy to leave out; one that it hides comes to light.
+        also: a policy, saved or not, to put in.
+    """
+    rows = [row for row in _of_lineage(domain) if without is None or row.pk != without.pk]
+    return list(nearest([*rows, *([also] if also else [])], lineage(domain)).values())
+
+
+def _of_lineage(domain: Domain) -> QuerySet[Policy]:
+    line = lineage(domain)
+    return Policy.objects.filter(domain__in=line).select_related("event_type", "domain").order_by()
+
+
 def policies_in_force(domain: Domain, *, at: datetime | None = None) -> list[Policy]:
-    """Enabled and valid at a moment (now by default)."""
-    rows = Policy.objects.filter(domain=domain).select_related("event_type")
-    return [row for row in rows if row.in_force(at)]
+    """Those of the effective model that are enabled and valid at a moment (now by default).
+
+    Whether the environment lets them grant anything is another question, see `grants_in_force`.
+    """
+    return [row for row in effective_rows(domain) if row.in_force(at)]
 
 
-def language(domain: Domain) -> Language:
-    """What expressions of a domain may say; build it once for many policies."""
+def language(domain: Domain, *, at: datetime | None = None) -> Language:
+    """What expressions of a domain may say, as the environment is at a moment (now by default).
+
+    Build it once for many policies; within one change it is built once for as long as only
+    policies are changed.
+    """
+    return journal.remember(
+        ("policies.language", domain.pk, at), lambda: _language(domain, at), despite=_NO_WORDS
+    )
+
+
+_NO_WORDS = frozenset({"policy"})
+"""Kinds of objects that add no words to the language."""
+
+
+def _language(domain: Domain, at: datetime | None) -> Language:
+    surroundings = environment(domain)
     return Language(
         subject={**catalog.subject_schema(domain), **roles.parameter_schema(domain)},
         roles=roles.role_names(domain),
         types=catalog.engine_types(domain),
+        environment=surroundings.schema,
+        values=surroundings.at(at or timezone.now()),
     )
 
 
 def policy_conjunctions(
     policy: Policy, *, spoken: Language | None = None
 ) -> tuple[PolicyConjunction, ...]:
-    """The normal form of a policy, split into subject literals, event literals and joins.
+    """The normal form of a policy's expression now, split into its sides.
 
     Args:
         spoken: the domain's language, when the caller has it already.
@@ -59,6 +108,31 @@ def policy_conjunctions(
     """
     found = spoken or language(policy.domain)
     return found.conjunctions(policy.expression, policy.event_type.name)
+
+
+def grants_of(rows: Iterable[Policy], spoken: Language, at: datetime | None = None) -> list[Grant]:
+    """Everything that policies permit at a moment (now by default).
+
+    Args:
+        rows: every policy to go by, whether in force or not.
+        spoken: the domain's language at that moment.
+    """
+    known = list(rows)
+    now = [row for row in known if row.in_force(at)]
+    return all_grants(now, spoken, advertising(known, spoken, now))
+
+
+def rules_of(rows: Iterable[Policy], spoken: Language, at: datetime | None = None) -> list[Rule]:
+    """`grants_of`, ready to be evaluated; one policy may come as several rules."""
+    return [
+        Rule(
+            policy=grant.policy.name,
+            action=grant.policy.action,
+            types={name: _permitted(grant, spoken, name) for name in grant.types},
+            conjunctions=grant.conjunctions,
+        )
+        for grant in grants_of(rows, spoken, at)
+    ]
 
 
 def subjects(domain: Domain, *, at: datetime | None = None) -> list[Subject]:
@@ -75,39 +149,47 @@ def subjects(domain: Domain, *, at: datetime | None = None) -> list[Subject]:
     ]
 
 
-def rule(policy: Policy, spoken: Language) -> Rule:
-    """A policy, ready to be evaluated."""
-    root = policy.event_type.name
-    types = (root, *(name for name in spoken.types.subtree(root) if name != root))
-    return Rule(
-        policy=policy.name,
-        action=policy.action,
-        types={name: _permitted(policy, spoken, name) for name in types},
-        conjunctions=policy_conjunctions(policy, spoken=spoken),
-    )
-
-
 def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:
-    """When the next policy or appointment begins or ends by itself, or a certificate runs out."""
+    """When the next policy or appointment begins or ends by itself, a certificate runs out, or the
+    clock decides anew.
+    """
     from adminapp.roles.models import Appointment
 
-    moments = [
-        *Policy.objects.filter(domain=domain, valid_from__gt=after).values_list(
-            "valid_from", flat=True
-        ),
-        *Policy.objects.filter(domain=domain, valid_until__gt=after).values_list(
-            "valid_until", flat=True
-        ),
-    ]
+    rows = effective_rows(domain)
+    moments = [moment for row in rows for moment in (row.valid_from, row.valid_until) if moment]
     held = Appointment.objects.filter(principal__domain=domain)
     moments += held.filter(starts__gt=after).values_list("starts", flat=True)
     moments += held.filter(ends__gt=after).values_list("ends", flat=True)
-    expiry = identity.next_expiry(domain, after=after)
-    moments += [] if expiry is None else [expiry]
-    return min(moments, default=None)
+    moments += [
+        moment
+        for moment in (
+            identity.next_expiry(domain, after=after),
+            _next_by_the_clock(domain, rows, after),
+        )
+        if moment is not None
+    ]
+    return min((moment for moment in moments if moment > after), default=None)
 
 
-def _permitted(policy: Policy, spoken: Language, event_type: str) -> tuple[str, ...]:
+def _next_by_the_clock(domain: Domain, rows: Iterable[Policy], after: datetime) -> datetime | None:
+    """When a test of the clock in an enabled policy first answers otherwise."""
+    texts = [
+        (text, row.event_type.name)
+        for row in rows
+        if row.enabled
+        for text in (row.expression, *(rule["when"] for rule in row.rules if rule["when"]))
+        if ENVIRONMENT in text
+    ]
+    if not texts:
+        return None
+    spoken = language(domain)
+    tests = [literal for text, kind in texts for literal in spoken.tests(text, kind)]
+    return environment(domain).next_change(tests, after)
+
+
+def _permitted(grant: Grant, spoken: Language, event_type: str) -> tuple[str, ...]:
+    if grant.policy.action not in ACCESS:
+        return ()
     names = [spec.name for spec in spoken.types.attributes(event_type)]
-    allowed = policy.attributes
+    allowed = grant.attributes
     return tuple(name for name in names if allowed is None or name in allowed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,9 +15,10 @@ from adminapp.core import versions
 from adminapp.core.errors import Invalid, Problem
 from adminapp.identity import permissions, ports
 from adminapp.identity import selectors as identity
+from adminapp.identity.lineage import lineage, nearest
 from adminapp.identity.models import Domain, User
 from adminapp.identity.services import record_row
-from adminapp.policies import checks, mapping, reach, selectors
+from adminapp.policies import checks, mapping, reach, selectors, valuerules
 from adminapp.policies.access import Access
 from adminapp.policies.crowd import Crowd
 from adminapp.policies.language import Language
@@ -32,6 +33,7 @@ FIELDS = frozenset(
         "event_type",
         "expression",
         "attributes",
+        "rules",
         "enabled",
         "valid_from",
         "valid_until",
@@ -78,16 +80,17 @@ def create_policy(
     expression: str,
     title: str = "",
     attributes: list[str] | None = None,
+    rules: Sequence[Mapping[str, Any]] = (),
     enabled: bool = True,
     valid_from: datetime | None = None,
     valid_until: datetime | None = None,
 ) -> Policy:
-    """A new policy; `event_type` is a row or a name.
+    """A new policy; `event_type` is a row or a name, of this domain or of one above it.
 
     Raises:
-        Invalid: the expression (with its position) or the attributes are wrong.
+        Invalid: the expression (with its position), the attributes or the rules are wrong.
     """
-    permissions.require_manager(actor, domain)
+    permissions.require_change(actor, domain, "policy", name, below=_name_of(event_type))
     row = Policy(domain=domain)
     _assign(
         row,
@@ -98,6 +101,7 @@ def create_policy(
             "expression": expression,
             "title": title,
             "attributes": attributes,
+            "rules": rules,
             "enabled": enabled,
             "valid_from": valid_from,
             "valid_until": valid_until,
@@ -128,12 +132,13 @@ def delete_policy(
     *, actor: User | None, policy: Policy, expected_version: int | None = None
 ) -> None:
     """Take a policy out of force for good; the audit keeps what it was."""
-    permissions.require_manager(actor, policy.domain)
+    permissions.require_change(actor, policy.domain, "policy", policy.name)
     row = versions.locked(policy, expected_version)
     before, pk = mapping.snapshot(row), row.pk
+    revokes = _only_revokes(row)
     row.delete()
     row.pk = pk
-    record_row(actor, row.domain, "policy.deleted", row, before=before, revokes=True)
+    record_row(actor, row.domain, "policy.deleted", row, before=before, revokes=revokes)
 
 
 @audit.change
@@ -156,7 +161,8 @@ def _update(
     expected_version: int | None,
     action: str,
 ) -> Policy:
-    permissions.require_manager(actor, policy.domain)
+    below = _name_of(data["event_type"]) if "event_type" in data else ""
+    permissions.require_change(actor, policy.domain, "policy", policy.name, below=below)
     row = versions.locked(policy, expected_version)
     before = mapping.snapshot(row)
     _assign(row, data)
@@ -184,17 +190,14 @@ def plan_policy_change(
         policy: the policy to be changed; None for a new one.
         data: its fields; None deletes the policy.
     """
-    permissions.require_manager(actor, domain)
+    _require_planner(actor, domain, policy, data)
     revision = Domain.objects.values_list("revision", flat=True).get(pk=domain.pk)
     spoken = selectors.language(domain)
     changed, problems = _draft(domain, policy, data, spoken)
     if problems:
         return Plan(problems=tuple(problems), revision=revision)
     now = reach.take(domain)
-    others = [
-        row for row in selectors.policies_in_force(domain) if policy is None or row.pk != policy.pk
-    ]
-    wanted = [*others, changed] if changed is not None and changed.in_force() else others
+    wanted = selectors.effective_rows(domain, without=policy, also=changed)
     found = reach.compare(now, now.among(wanted, spoken))
     agents = tuple(identity.serving_agents(domain).values_list("name", flat=True))
     return Plan(
@@ -203,9 +206,19 @@ def plan_policy_change(
         gained=found.gained,
         lost=found.lost,
         agents=agents,
-        encodings=_encodings(changed, spoken, now.crowd) * len(agents),
+        encodings=_encodings(changed, wanted, spoken, now.crowd) * len(agents),
         revision=revision,
     )
+
+
+def _require_planner(
+    actor: User | None, domain: Domain, policy: Policy | None, data: Mapping[str, Any] | None
+) -> None:
+    """Who may make a change may ask what it would do."""
+    values = data or {}
+    name = policy.name if policy is not None else str(values.get("name", ""))
+    below = _name_of(values["event_type"]) if "event_type" in values else ""
+    permissions.require_change(actor, domain, "policy", name, below=below)
 
 
 def _draft(
@@ -227,13 +240,15 @@ def _draft(
     return row, []
 
 
-def _encodings(policy: Policy | None, spoken: Language, people: Crowd) -> int:
+def _encodings(policy: Policy | None, rows: list[Policy], spoken: Language, people: Crowd) -> int:
     """How many rules a policy becomes at one agent: a join is one rule for each known value."""
-    if policy is None or not policy.in_force():
+    if policy is None or not policy.in_force() or policy.action not in valuerules.ACCESS:
         return 0
     return sum(
         people.combinations([join.left for join in way.joins]) if way.joins else 1
-        for way in selectors.policy_conjunctions(policy, spoken=spoken)
+        for grant in selectors.grants_of(rows, spoken)
+        if grant.policy is policy
+        for way in grant.conjunctions
     )
 
 
@@ -245,19 +260,35 @@ def _assign(row: Policy, data: Mapping[str, Any]) -> None:
     if "event_type" in values:
         values["event_type"] = _event_type(row.domain, values["event_type"])
     versions.assign(row, values, FIELDS)
+    row.rules = valuerules.canonical(row.rules, row.action)
+
+
+def _name_of(event_type: Any) -> str:
+    return event_type.name if isinstance(event_type, EventType) else str(event_type)
 
 
 def _event_type(domain: Domain, wanted: Any) -> EventType:
-    if isinstance(wanted, EventType):
-        if wanted.domain_id == domain.pk:
-            return wanted
-        wanted = wanted.name
-    found = EventType.objects.filter(domain=domain, name=str(wanted)).first()
-    if found is None:
-        names = EventType.objects.filter(domain=domain).values_list("name", flat=True)
-        error = unknown("event type", str(wanted), names)
+    """The type of a name: the domain's own, or that of the nearest domain above."""
+    line = lineage(domain)
+    name = _name_of(wanted)
+    rows = EventType.objects.filter(domain__in=line)
+    found = nearest(rows.filter(name=name), line)
+    foreign = isinstance(wanted, EventType) and wanted.domain_id not in {each.pk for each in line}
+    if name not in found or foreign:
+        error = unknown("event type", name, rows.values_list("name", flat=True))
         raise Invalid([Problem.from_input_error(error, "/event_type")])
-    return found
+    return found[name]
+
+
+def _only_revokes(row: Policy) -> bool:
+    """Whether nobody can gain anything when a policy goes.
+
+    Publishers gain when nothing asks them to advertise, and a policy may hide another one of a
+    domain above.
+    """
+    above = [each.pk for each in lineage(row.domain)[1:]]
+    hidden = Policy.objects.filter(domain__in=above, name=row.name).exists()
+    return row.action != Policy.Action.ADVERTISE and not hidden
 
 
 def _require_sound(row: Policy) -> None:
@@ -272,7 +303,7 @@ def _check(row: Policy, spoken: Language) -> None:
 
 
 def _from_snapshot(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    values = dict(snapshot)
+    values = {"rules": [], **snapshot}  # versions of before there were rules
     for name in ("valid_from", "valid_until"):
         values[name] = parse_datetime(values[name]) if values[name] else None
     return values

@@ -10,7 +10,9 @@ from adminapp.catalog.mapping import EVENT
 from adminapp.catalog.ports import Use
 from adminapp.identity.models import Domain
 from adminapp.policies import reach, selectors
+from adminapp.policies.grants import permitted
 from adminapp.policies.models import Policy
+from adminapp.policies.valuerules import read
 from policyengine.errors import InputError
 
 # Read off the text, for the model may have just lost what the policy names. A name inside of a
@@ -26,10 +28,20 @@ def in_force(domain: Domain) -> Iterator[Use]:
             name=row.name,
             owner=row.domain.name,
             event_type=row.event_type.name,
-            tests=frozenset(_TESTED.findall(row.expression)),
-            carries=None if row.attributes is None else frozenset(row.attributes),
+            tests=_tests(row),
+            carries=_carries(row),
             says=_says(domain, row),
         )
+
+
+def _tests(row: Policy) -> frozenset[str]:
+    texts = [row.expression, *(rule.when for rule in read(row) if rule.when)]
+    return frozenset(name for text in texts for name in _TESTED.findall(text))
+
+
+def _carries(row: Policy) -> frozenset[str] | None:
+    names = permitted(row)
+    return None if names is None else frozenset(names)
 
 
 def _says(domain: Domain, row: Policy) -> Callable[[], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from adminapp.identity import ports
 from adminapp.identity.models import Domain
 from policyengine.attributes import Value
 from policyengine.roles.constraints import PREFIX
@@ -19,9 +20,9 @@ CLOCK = {
 }
 
 
-def environment(_domain: Domain, at: datetime) -> dict[str, Value]:
+def environment(domain: Domain, at: datetime) -> dict[str, Value]:
     """Everything that is set for a domain at a moment, by full name."""
-    return clock(at)
+    return {**clock(at), **ports.environment(domain, at)}
 
 
 def clock(at: datetime) -> dict[str, Value]:

@@ -14,6 +14,7 @@ from django.urls import get_resolver
 
 from adminapp.identity.models import ApiToken
 from adminapp.identity.services import issue_token
+from adminapp.policies.variables import declare_variable
 from adminapp.privacy.services import set_split
 from adminapp.trustgroups.models import KeyEpoch
 from tests.support.control_plane import World, key
@@ -81,6 +82,12 @@ CASES = [
         },
         {"title": "changed"},
     ),
+    Case(
+        "environment",
+        "variable",
+        {"domain": "flights", "name": "storm", "type": {"type": "bool"}},
+        {"title": "changed"},
+    ),
     Case("classifications", "carrier", None, {"reason": "because"}, deletable=False),
     Case("split-plans", "split", None, {"active": False}),
     Case("memberships", "membership", {"domain": "flights", "user": "sten", "role": "auditor"}),
@@ -93,6 +100,9 @@ IDS = [case.path for case in CASES]
 def rows(world: World) -> World:
     """The world, with a row for every collection."""
     world.__dict__["subject_attribute"] = world.flights.subject_attributes.get(name="carrier")
+    world.__dict__["variable"] = declare_variable(
+        actor=world.manager, domain=world.flights, name="alarm", type={"type": "bool"}
+    )
     world.__dict__["carrier"] = world.flight.attributes.get(name="carrier")
     world.__dict__["membership"] = world.flights.memberships.get(user=world.auditor)
     world.__dict__["epoch"] = KeyEpoch.objects.create(

@@ -31,7 +31,7 @@ from adminapp.identity.models import (
     User,
 )
 from adminapp.outbox.models import OutboxRow
-from adminapp.policies.models import Policy
+from adminapp.policies.models import EnvironmentVariable, Policy
 from adminapp.privacy.models import SplitPlan
 from adminapp.roles.models import Appointment, Role, RoleRule
 from adminapp.trustgroups.models import KeyEpoch, TrustGroup
@@ -54,6 +54,7 @@ PATHS = [
     "trust-groups",
     "key-epochs",
     "policies",
+    "environment",
     "classifications",
     "split-plans",
     "revisions",
@@ -107,6 +108,7 @@ def _model(world: World, number: int) -> None:
     Policy.objects.create(
         domain=domain, name="p", action="publish", event_type=event_type, expression="true"
     )
+    EnvironmentVariable.objects.create(domain=domain, name="v", type={"type": "bool"})
     SplitPlan.objects.create(event_type=event_type, groups=[])
 
 

@@ -6,8 +6,14 @@ from typing import Any
 
 import django_filters as filters
 from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import ViewSet
 
+from adminapp.api import idempotency
 from adminapp.api.base import (
     ReadViewSet,
     ServiceViewSet,
@@ -15,8 +21,13 @@ from adminapp.api.base import (
     UpdateMixin,
     VersionedSerializer,
 )
+from adminapp.api.event_types import ProtectionSerializer
 from adminapp.api.fields import DomainField
-from adminapp.catalog.models import Attribute, EventType
+from adminapp.api.throttling import CountedMixin
+from adminapp.catalog import profiles
+from adminapp.catalog import selectors as catalog
+from adminapp.catalog import services as accept
+from adminapp.catalog.models import Attribute, EventType, RiskAcceptance
 from adminapp.core.errors import InUse, Invalid
 from adminapp.identity.models import Domain, User
 from adminapp.privacy import selectors, services
@@ -42,6 +53,26 @@ class ClassificationFilter(TypeScopedFilter):
     pia_class = filters.ChoiceFilter(choices=Attribute.PiaClass.choices)
 
 
+class ClassSerializer(StrictSerializer):
+    """The class of one attribute."""
+
+    event_type = serializers.CharField(max_length=64)
+    attribute = serializers.CharField(max_length=64)
+    pia_class = serializers.ChoiceField(Attribute.PiaClass.choices)
+    reason = serializers.CharField(required=False, allow_blank=True)
+
+
+class BulkSerializer(StrictSerializer):
+    """Classes of many attributes of one domain; all are accepted or none."""
+
+    domain = DomainField()
+    items = ClassSerializer(many=True, min_length=1, max_length=1000)
+
+
+class BulkResultSerializer(serializers.Serializer[Any]):
+    items = ClassificationSerializer(many=True)
+
+
 class ClassificationViewSet(UpdateMixin, ReadViewSet):
     """How identifying each attribute is, and why somebody thinks so."""
 
@@ -65,6 +96,25 @@ class ClassificationViewSet(UpdateMixin, ReadViewSet):
             reason=values.get("pia_reason", row.pia_reason),
             expected_version=version,
         )
+
+    @extend_schema(request=BulkSerializer, responses=BulkResultSerializer)
+    @action(detail=False, methods=["post"], filter_backends=[])
+    def bulk(self, request: Request) -> Response:
+        """Classify many attributes at once."""
+        return idempotency.once(request, lambda: self._bulk(request))
+
+    def _bulk(self, request: Request) -> Response:
+        serializer = BulkSerializer(data=request.data, context={"request": request})
+        serializer.is_valid(raise_exception=True)
+        values = serializer.validated_data
+        done = services.classify_attributes(
+            actor=request.user,
+            domain=values["domain"],
+            classes=[services.Class(**item) for item in values["items"]],
+        )
+        rows = {row.pk: row for row in self.rows().filter(pk__in=[row.pk for row in done])}
+        found = {"items": [rows[row.pk] for row in done]}
+        return Response(BulkResultSerializer(found, context={"request": request}).data)
 
 
 class GroupSerializer(StrictSerializer):
@@ -128,7 +178,7 @@ def _groups(values: list[Any]) -> list[dict[str, Any]]:
     return [dict(group) for group in values]
 
 
-def _check_place(row: SplitPlan, place: dict[str, Any]) -> None:
+def _check_place(row: SplitPlan | RiskAcceptance, place: dict[str, Any]) -> None:
     if place.get("domain", row.event_type.domain) != row.event_type.domain:
         raise Invalid.at("/domain", "`domain` cannot be changed")
     if place.get("name", row.event_type.name) != row.event_type.name:
@@ -140,3 +190,70 @@ def _event_type(domain: Domain, name: str) -> EventType:
     if found is None:
         raise Invalid.at("/event_type", f"`{name}` is no event type of this domain", "unknown")
     return found
+
+
+class RiskAcceptanceSerializer(VersionedSerializer):
+    domain = DomainField(source="event_type.domain")
+    event_type = serializers.CharField(source="event_type.name", max_length=64)
+    attribute = serializers.CharField(max_length=64)
+    pia_class = serializers.ChoiceField(Attribute.PiaClass.choices, required=False)
+    protection = serializers.ChoiceField(Attribute.Protection.choices, required=False)
+    justification = serializers.CharField(max_length=10_000)
+    accepted_by = serializers.CharField(
+        max_length=200, required=False, help_text="Who takes the risk; the caller by default."
+    )
+    until = serializers.DateTimeField(help_text="At most a year from now.")
+
+
+class RiskAcceptanceViewSet(ServiceViewSet):
+    """Risks that somebody accepted in writing, for a while: the only way round the gate."""
+
+    serializer_class = RiskAcceptanceSerializer
+    filterset_class = TypeScopedFilter
+    fixed = ("attribute",)
+
+    def rows(self) -> QuerySet[Any]:
+        return catalog.risk_acceptances(self.request.user)
+
+    def domain_of(self, row: RiskAcceptance) -> Domain:
+        return row.event_type.domain
+
+    def create_with(self, actor: User, values: dict[str, Any]) -> RiskAcceptance:
+        place = values.pop("event_type")
+        self.require_change(place["domain"])
+        event_type = _event_type(place["domain"], place["name"])
+        if event_type.risk_acceptances.filter(attribute=values["attribute"]).exists():
+            raise InUse("a risk is accepted for this attribute; change that acceptance")
+        return accept.accept_risk(actor=actor, event_type=event_type, **values)
+
+    def update_with(
+        self, actor: User, row: RiskAcceptance, values: dict[str, Any], version: int | None
+    ) -> RiskAcceptance:
+        _check_place(row, values.pop("event_type", {}))
+        return accept.update_acceptance(
+            actor=actor, risk_acceptance=row, data=values, expected_version=version
+        )
+
+    def delete_with(self, actor: User, row: RiskAcceptance, version: int | None) -> None:
+        accept.withdraw_acceptance(actor=actor, risk_acceptance=row, expected_version=version)
+
+
+class PresetSerializer(serializers.Serializer[Any]):
+    pia_class = serializers.CharField()
+    keyed = serializers.BooleanField(help_text="Whether the attribute names keys.")
+    protection = ProtectionSerializer()
+
+
+class ProfileSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    description = serializers.CharField()
+    presets = PresetSerializer(many=True)
+
+
+class ProfileViewSet(CountedMixin, ViewSet):
+    """Profiles, and the protections that they preset for a text attribute of each class."""
+
+    @extend_schema(responses=ProfileSerializer(many=True))
+    def list(self, request: Request) -> Response:
+        """Every profile."""
+        return Response(ProfileSerializer(profiles.profiles(), many=True).data)

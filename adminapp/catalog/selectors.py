@@ -262,6 +262,14 @@ def _resolve(row: EventType, above: tuple[ResolvedAttribute, ...]) -> tuple[Reso
     )
 
 
+def resolved_by_type(rows: Iterable[EventType]) -> dict[str, tuple[ResolvedAttribute, ...]]:
+    """Own and inherited attributes of many types that fit together, by name of the type."""
+    found: dict[str, tuple[ResolvedAttribute, ...]] = {}
+    for row in mapping.parents_first(rows):
+        found[row.name] = _resolve(row, found.get(mapping.parent_name(row) or "", ()))
+    return found
+
+
 def inherited(event_type: EventType) -> dict[str, Attribute]:
     """What a type has from those above it, by name."""
     if event_type.parent_id is None:

@@ -233,6 +233,9 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 SPECTACULAR_SETTINGS = {
+    "ENUM_NAME_OVERRIDES": {
+        "ProtectionEnum": "adminapp.catalog.models.Attribute.Protection",
+    },
     "TITLE": "Portcullis",
     "DESCRIPTION": "Policy administration for publish/subscribe middleware.",
     "VERSION": "1",

@@ -22,6 +22,7 @@ from adminapp.identity import selectors as identity
 from adminapp.identity.models import Domain
 from adminapp.privacy import checks, selectors, services
 from adminapp.privacy.models import SplitPlan
+from policyengine.privacy.gate import MUST_BE_ENCRYPTED
 
 ANYWHERE = ""
 _FIELD = re.compile(r"\Aoverlay-(?P<attribute>\w+)\Z")
@@ -157,13 +158,21 @@ def _wanted(data: Any) -> dict[str, str]:
 def _groups(
     request: HttpRequest, kind: EventType, wanted: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Overlays in their own order, attributes in the type's."""
-    order = [each.attribute.name for each in catalog.resolved_attributes(kind)]
+    """Overlays in their own order, attributes in the type's.
+
+    What is encrypted anyway may be left without a choice; it then stands in the first group.
+    """
+    concerned, _names = checks.placeable(kind)
     known = [overlay.name for overlay in identity.overlays(request.user)]
     used = [name for name in known if name in wanted.values()]
     used += sorted({name for name in wanted.values() if name not in known})
+    first = used[0] if used else ANYWHERE
+    chosen = {
+        name: wanted.get(name, first if row.pia_class in MUST_BE_ENCRYPTED else ANYWHERE)
+        for name, row in concerned.items()
+    }
     return [
-        {"overlay": overlay, "attributes": [n for n in order if wanted.get(n) == overlay]}
+        {"overlay": overlay, "attributes": [n for n in concerned if chosen[n] == overlay]}
         for overlay in used
     ]
 
@@ -189,12 +198,12 @@ def _page(
 ) -> HttpResponse:
     placings = [
         Placing(
-            each.attribute.name,
-            each.attribute.pia_class,
-            bool(each.attribute.keys.all()),
-            placed.get(each.attribute.name, ANYWHERE),
+            name,
+            row.pia_class,
+            bool(row.keys.all()),
+            placed.get(name, ANYWHERE),
         )
-        for each in catalog.resolved_attributes(kind)
+        for name, row in checks.placeable(kind)[0].items()
     ]
     return show(
         request,

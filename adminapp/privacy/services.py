@@ -12,10 +12,10 @@ from adminapp.identity import permissions
 from adminapp.identity.models import User
 from adminapp.identity.services import record_row
 from adminapp.privacy import checks, mapping
-from adminapp.privacy.classes import classify_attribute, classify_attributes
+from adminapp.privacy.classes import Class, classify_attribute, classify_attributes
 from adminapp.privacy.models import SplitPlan
 
-__all__ = ["classify_attribute", "classify_attributes", "remove_split", "set_split"]
+__all__ = ["Class", "classify_attribute", "classify_attributes", "remove_split", "set_split"]
 
 
 @audit.change
@@ -30,7 +30,8 @@ def set_split(
     """Make `groups` (`[{"overlay", "attributes"}]`) the split of an event type.
 
     Raises:
-        Invalid: a quasi-identifier is in no group or in two, or an overlay cannot carry its part.
+        Invalid: an attribute that tells something is in no group, or one is in two, or an
+            overlay cannot carry its part.
     """
     domain = event_type.domain
     permissions.require_manager(actor, domain)

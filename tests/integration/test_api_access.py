@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import transaction
 from django.test import Client
 from django.urls import get_resolver
+from django.utils import timezone
 
+from adminapp.catalog.services import accept_risk
 from adminapp.identity.models import ApiToken
 from adminapp.identity.services import issue_token
 from adminapp.policies.variables import declare_variable
@@ -20,11 +23,12 @@ from adminapp.trustgroups.models import KeyEpoch
 from tests.support.control_plane import World, key
 
 API = "/api/v1"
+IN_A_MONTH = (timezone.now() + timedelta(days=30)).isoformat()
 READERS = {"operator": 200, "manager": 200, "auditor": 200, "stranger": 404, "anonymous": 401}
 # 0 stands for what the operation gives to those who may.
 WRITERS = {"operator": 0, "manager": 0, "auditor": 403, "stranger": 404, "anonymous": 401}
 GROUPS = [
-    {"overlay": "a", "attributes": ["carrier"]},
+    {"overlay": "a", "attributes": ["carrier", "tail"]},
     {"overlay": "b", "attributes": ["origin"]},
 ]
 
@@ -90,6 +94,19 @@ CASES = [
     ),
     Case("classifications", "carrier", None, {"reason": "because"}, deletable=False),
     Case("split-plans", "split", None, {"active": False}),
+    Case(
+        "risk-acceptances",
+        "acceptance",
+        {
+            "domain": "flights",
+            "event_type": "Flight",
+            "attribute": "origin",
+            "pia_class": "confidential",
+            "justification": "routes are public soon",
+            "until": IN_A_MONTH,
+        },
+        {"justification": "still needed"},
+    ),
     Case("memberships", "membership", {"domain": "flights", "user": "sten", "role": "auditor"}),
     Case("key-epochs", "epoch", deletable=False),
 ]
@@ -107,6 +124,13 @@ def rows(world: World) -> World:
     world.__dict__["membership"] = world.flights.memberships.get(user=world.auditor)
     world.__dict__["epoch"] = KeyEpoch.objects.create(
         domain=world.flights, group_ref="overlay:a", number=1, wrapped="w"
+    )
+    world.__dict__["acceptance"] = accept_risk(
+        actor=world.manager,
+        event_type=world.flight,
+        attribute="tail",
+        justification="ranges are needed",
+        until=timezone.now() + timedelta(days=30),
     )
     world.__dict__["split"] = set_split(actor=world.manager, event_type=world.flight, groups=GROUPS)
     return world
@@ -339,9 +363,63 @@ def test_a_revocation_is_the_managers(world: World, browsers: dict[str, Client])
     assert again.status_code == 412
 
 
+TYPES = f"{API}/event-types"
+
+
+@pytest.mark.parametrize("path", ["attributes", "versions", "diff?from=1&to=1"])
+def test_what_a_type_is_and_was(path: str, world: World, browsers: dict[str, Client]) -> None:
+    url = f"{TYPES}/{world.flight.pk}/{path}"
+    codes = {name: browsers[name].get(url).status_code for name in READERS}
+    assert codes == READERS
+
+
+@pytest.mark.parametrize("path", ["tree", "findings"])
+def test_the_types_of_a_domain(path: str, world: World, browsers: dict[str, Client]) -> None:
+    url = f"{TYPES}/{path}?domain=flights"
+    codes = {name: browsers[name].get(url).status_code for name in READERS}
+    assert codes == READERS
+    assert browsers["manager"].get(f"{TYPES}/{path}").status_code == 404
+
+
+def test_profiles_are_for_everybody_signed_in(world: World, browsers: dict[str, Client]) -> None:
+    for standing, code in {**dict.fromkeys(READERS, 200), "anonymous": 401}.items():
+        answer = browsers[standing].get(f"{API}/profiles")
+        assert answer.status_code == code
+        if code == 200:
+            assert answer.json()[0]["name"] == "open"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        ("event-types/check", {"domain": "flights", "name": "Arrival"}, 200),
+        (
+            "classifications/bulk",
+            {
+                "domain": "flights",
+                "items": [
+                    {"event_type": "Flight", "attribute": "tail", "pia_class": "confidential"}
+                ],
+            },
+            200,
+        ),
+        ("event-types/{departure}/retire", {}, 200),
+    ],
+)
+def test_other_changes_of_types(
+    path: str, body: dict[str, Any], code: int, world: World, browsers: dict[str, Client]
+) -> None:
+    url = f"{API}/{path.format(departure=world.departure.pk)}"
+    for standing, expected in WRITERS.items():
+        with undone():
+            answer = browsers[standing].post(url, body, "application/json")
+            assert answer.status_code == (expected or code), (standing, answer.content)
+
+
 def test_no_address_is_forgotten_here() -> None:
     """A collection that is added to the API must be added to this module."""
     tested = {case.path for case in CASES} | {
+        "profiles",
         "agreements",  # tests/integration/test_api_agreements.py
         "directory",
         "overlays",

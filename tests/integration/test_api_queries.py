@@ -10,7 +10,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from adminapp.catalog.models import Attribute, AttributeKey, EventType, SubjectAttribute
+from adminapp.catalog.models import (
+    Attribute,
+    AttributeKey,
+    EventType,
+    RiskAcceptance,
+    SubjectAttribute,
+)
 from adminapp.distribution.models import (
     Bundle,
     EncodingEpoch,
@@ -57,6 +63,7 @@ PATHS = [
     "environment",
     "classifications",
     "split-plans",
+    "risk-acceptances",
     "revisions",
     "bundles",
     "recipients",
@@ -110,6 +117,15 @@ def _model(world: World, number: int) -> None:
     )
     EnvironmentVariable.objects.create(domain=domain, name="v", type={"type": "bool"})
     SplitPlan.objects.create(event_type=event_type, groups=[])
+    RiskAcceptance.objects.create(
+        event_type=event_type,
+        attribute="a",
+        pia_class="identifying",
+        protection="order-preserving",
+        justification="why",
+        accepted_by="who",
+        until=timezone.now(),
+    )
 
 
 def _distribution(world: World, number: int) -> None:

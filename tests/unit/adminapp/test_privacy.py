@@ -80,13 +80,13 @@ def test_a_class_that_does_not_exist(world: World) -> None:
 
 
 def test_a_split(world: World) -> None:
-    plan = split(world, group("a", "carrier"), group("b", "origin"))
+    plan = split(world, group("a", "carrier", "tail"), group("b", "origin"))
     assert selectors.active_splits(world.flights) == {"Flight": plan.groups}
-    again = split(world, group("a", "origin"), group("b", "carrier"), expected_version=1)
+    again = split(world, group("a", "origin"), group("b", "carrier", "tail"), expected_version=1)
     assert (again.pk, again.version) == (plan.pk, 2)
     with pytest.raises(Conflict):
-        split(world, group("a", "origin", "carrier"), expected_version=1)
-    split(world, group("a", "carrier"), group("b", "origin"), active=False)
+        split(world, group("a", "origin", "carrier", "tail"), expected_version=1)
+    split(world, group("a", "carrier", "tail"), group("b", "origin"), active=False)
     assert selectors.active_splits(world.flights) == {}
     services.remove_split(actor=world.manager, split_plan=plan)
     assert not SplitPlan.objects.exists()
@@ -97,19 +97,32 @@ def test_a_split(world: World) -> None:
     [
         ([], "/groups", "at least one"),
         ([{"overlay": "a"}], "/groups/0", "a group is"),
-        ([group("a", "carrier")], "/groups", "`origin` is quasi-identifying"),
+        ([group("a", "carrier", "tail")], "/groups", "`origin` is quasi-identifying"),
         (
-            [group("a", "carrier", "origin"), group("b", "origin")],
+            [group("a", "carrier"), group("b", "origin")],
+            "/groups",
+            "`tail` is identifying and stands in no group",
+        ),
+        (
+            [group("a", "carrier", "origin", "tail"), group("b", "origin")],
             "/groups/1/attributes/0",
             "more than one",
         ),
         (
-            [group("a", "carrier", "orign"), group("b", "origin")],
+            [group("a", "carrier", "orign", "tail"), group("b", "origin")],
             "/groups/0/attributes/1",
             "no known",
         ),
-        ([group("a", "carrier"), group("c", "origin")], "/groups/1/overlay", "no known overlay"),
-        ([group("a", "carrier"), group("a", "origin")], "/groups/1/overlay", "not be separate"),
+        (
+            [group("a", "carrier", "tail"), group("c", "origin")],
+            "/groups/1/overlay",
+            "no known overlay",
+        ),
+        (
+            [group("a", "carrier", "tail"), group("a", "origin")],
+            "/groups/1/overlay",
+            "not be separate",
+        ),
         ([{"overlay": 1, "attributes": []}], "/groups/0/overlay", "name"),
         ([{"overlay": "a", "attributes": "x"}], "/groups/0/attributes", "list"),
     ],
@@ -129,14 +142,14 @@ def test_everybody_needs_a_home_on_every_overlay(world: World) -> None:
         actor=world.manager, principal=world.airport, data={}, agents=[world.alpha]
     )
     with pytest.raises(Invalid, match="no home agent on overlay `b` for `JFK`"):
-        split(world, group("a", "carrier"), group("b", "origin"))
+        split(world, group("a", "carrier", "tail"), group("b", "origin"))
     identity.create_overlay(actor=world.operator, name="c", title="C")
     with pytest.raises(Invalid, match="overlay `c` has no active agent"):
-        split(world, group("a", "carrier"), group("c", "origin"))
+        split(world, group("a", "carrier", "tail"), group("c", "origin"))
 
 
 def test_a_split_is_kept_whole_by_changes_of_the_type(world: World) -> None:
-    split(world, group("a", "carrier"), group("b", "origin"))
+    split(world, group("a", "carrier", "tail"), group("b", "origin"))
     carrier = {"name": "carrier", "type": world.flight.attributes.get(name="carrier").type}
     with pytest.raises(Invalid, match="split of `Flight`"):
         catalog.update_event_type(
@@ -145,8 +158,10 @@ def test_a_split_is_kept_whole_by_changes_of_the_type(world: World) -> None:
             data={},
             attributes=[carrier, attribute("tail")],
         )
-    tail = world.flight.attributes.get(name="tail")
-    with pytest.raises(Invalid, match="stands in no group"):
+    delay = world.departure.attributes.get(name="delay")
+    with pytest.raises(Invalid, match="`delay` of `Departure` is quasi-identifying and stands in"):
         services.classify_attribute(
-            actor=world.manager, attribute=tail, pia_class="quasi-identifying"
+            actor=world.manager, attribute=delay, pia_class="quasi-identifying"
         )
+    split(world, group("a", "carrier", "tail"), group("b", "origin", "delay"))
+    services.classify_attribute(actor=world.manager, attribute=delay, pia_class="quasi-identifying")

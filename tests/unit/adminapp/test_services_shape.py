@@ -147,7 +147,7 @@ def calls(world: World, actor: Any) -> dict[str, Callable[[], Any]]:
         "set_split": lambda: privacy.set_split(
             actor=actor,
             event_type=world.flight,
-            groups=[{"overlay": "a", "attributes": ["carrier", "origin"]}],
+            groups=[{"overlay": "a", "attributes": ["carrier", "origin", "tail"]}],
         ),
     }
 

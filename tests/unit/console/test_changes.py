@@ -191,14 +191,14 @@ def test_a_split_that_leaves_something_out_is_explained(browsers: Browsers, worl
     )
     assert page.status_code == 302
     assert SplitPlan.objects.get().groups == [
-        {"overlay": "a", "attributes": ["carrier"]},
+        {"overlay": "a", "attributes": ["carrier", "tail"]},
         {"overlay": "b", "attributes": ["origin"]},
     ]
 
 
 def test_a_stale_split_shows_the_difference(browsers: Browsers, world: World) -> None:
     groups = [
-        {"overlay": "a", "attributes": ["carrier"]},
+        {"overlay": "a", "attributes": ["carrier", "tail"]},
         {"overlay": "b", "attributes": ["origin"]},
     ]
     privacy.set_split(actor=world.operator, event_type=world.flight, groups=groups)

@@ -59,6 +59,11 @@ app.conf.update(
             "schedule": BOUNDARY_SECONDS,
             "options": {"expires": BOUNDARY_SECONDS},
         },
+        "urgent": {
+            "task": "portcullis.urgent",
+            "schedule": BOUNDARY_SECONDS,
+            "options": {"expires": BOUNDARY_SECONDS},
+        },
         "renew": {
             "task": "portcullis.renew",
             "schedule": HOURLY,

@@ -7,6 +7,7 @@ from typing import Any
 
 from celery.signals import worker_process_shutdown
 
+from adminapp.changes import services as changes
 from adminapp.distribution import services
 from adminapp.outbox import services as outbox
 from tasks import handlers, transport
@@ -45,6 +46,12 @@ def reconcile() -> dict[str, int]:
 def boundaries() -> int:
     """Compile where a policy or an appointment began or ended."""
     return services.apply_boundaries()
+
+
+@app.task(name="portcullis.urgent")
+def urgent() -> int:
+    """Undo urgent grants whose time is up and that nobody has approved."""
+    return changes.sweep()
 
 
 @app.task(name="portcullis.renew")

@@ -8,10 +8,12 @@ from adminapp.api import (
     agreements,
     audit,
     catalog,
+    changes,
     distribution,
     domains,
     environment,
     event_types,
+    files,
     outbox,
     people,
     platform,
@@ -57,6 +59,8 @@ for prefix, viewset in (
     ("recipients", distribution.RecipientViewSet),
     ("revocations", distribution.RevocationViewSet),
     ("jobs", distribution.JobViewSet),
+    ("change-sets", changes.ChangeSetViewSet),
+    ("announcements", changes.AnnouncementViewSet),
     ("audit", audit.AuditViewSet),
     ("outbox", outbox.OutboxViewSet),
 ):
@@ -65,6 +69,9 @@ for prefix, viewset in (
 
 urlpatterns = [
     *router.urls,
+    path("export", files.ExportView.as_view(), name="export"),
+    path("plan", files.PlanView.as_view(), name="plan"),
+    path("apply", files.ApplyView.as_view(), name="apply"),
     path("schema", SchemaView.as_view(), name="schema"),
     path("docs", DocsView.as_view(), name="docs"),
     re_path(r"^.*$", Nowhere.as_view(), name="nowhere"),

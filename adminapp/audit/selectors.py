@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -55,6 +55,12 @@ def search(
     }
     found = found.filter(**{name: value for name, value in exact.items() if value})
     return found.filter(words(text, persons)) if text else found
+
+
+def entries_of(change_sets: Iterable[int]) -> Iterator[Entry]:
+    """What change sets did, the last thing first."""
+    found = Entry.objects.filter(change_set__in=list(change_sets)).order_by("-sequence")
+    return found.iterator(chunk_size=2000)
 
 
 def words(text: str, persons: Collection[str] = ()) -> Q:

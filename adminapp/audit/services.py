@@ -34,11 +34,13 @@ def changing(book: Journal | None = None) -> Iterator[Journal]:
     within a change is a part of it: what it noted is forgotten when it fails.
 
     Args:
-        book: the journal of a change that is more than one service; only for the outermost.
+        book: the journal of a change that is more than one service. Within another change that
+            one's journal is used, and follows this one in everything but what it noted already.
     """
     held = journal.current()
     if held is not None:
-        assert book is None, "a change within a change has no journal of its own"
+        if book is not None:
+            held.follow(book)
         mark = held.mark()
         try:
             with transaction.atomic():
@@ -55,6 +57,15 @@ def changing(book: Journal | None = None) -> Iterator[Journal]:
             journal.settle(opened)
     except journal.Held as held:
         raise held.conclude() from None
+
+
+@contextmanager
+def rehearsing(book: Journal) -> Iterator[Journal]:
+    """A change that is always taken back: what it does can be looked at, nothing of it stays."""
+    with journal.opened(book), transaction.atomic():
+        _head()
+        yield book
+        transaction.set_rollback(True)
 
 
 def change(service: Callable[P, R]) -> Callable[P, R]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from adminapp.audit import services as audit
@@ -76,8 +76,9 @@ def plan(*, actor: User | None, files: Iterable[tuple[str, bytes]], partial: boo
         Invalid: the files themselves cannot be read.
         Forbidden: they speak of a domain that the actor does not manage.
     """
-    operations, _ = wanted(actor, read_all(files), partial=partial)
-    return planning.rehearse(actor=actor, operations=operations, source="file")
+    operations, unchanged = wanted(actor, read_all(files), partial=partial)
+    found = planning.rehearse(actor=actor, operations=operations, source="file")
+    return replace(found, unchanged=unchanged)
 
 
 def apply(
@@ -101,14 +102,14 @@ def apply(
     """
     objects = read_all(files)
     book = Journal(source=source, message=message, batch=True, actor=actor)
-    with audit.changing(book):
+    with audit.changing(book) as held:
         settling.require_revisions(expected or {})
         operations, unchanged = wanted(actor, objects, partial=partial)
         problems = carry_out(actor=actor, operations=operations)
         if problems:
             raise Invalid(problems)
-        done = Plan(changes=tuple(planning.coalesced(book.items)))
-    return Applied(done, dict(book.change_sets), unchanged)
+        done = Plan(changes=tuple(planning.coalesced(held.items)))
+    return Applied(done, dict(held.change_sets), unchanged)
 
 
 def wanted(

@@ -32,7 +32,7 @@ def back_to(domain: Domain, revision: int) -> list[Operation]:
             "unknown",
         )
     later = ChangeSet.objects.filter(domain=domain, revision__gt=revision)
-    wanted = _before(audit.entries_of(later.values_list("pk", flat=True), newest_first=True))
+    wanted = _before(audit.entries_of(later.values_list("pk", flat=True)))
     return _operations(domain, wanted)
 
 
@@ -76,8 +76,3 @@ def _operations(domain: Domain, wanted: dict[tuple[str, str], Any]) -> list[Oper
         else:
             found.append(Operation("put", domain.name, kind, key, document))
     return found
-
-
-def of_object(domain: Domain, kind: str, key: str) -> Iterable[Any]:
-    """Every audit entry about one object, newest first."""
-    return audit.search(domain_names={domain.name}, object_type=kind).filter(object_name=key)

@@ -45,7 +45,7 @@ def load(paths: Iterable[Path], *, actor: User | None = None, update: bool = Fal
     there = set(Domain.objects.values_list("name", flat=True))
     report = LoadReport()
     book = Journal(source="command", message="organisations loaded", batch=True, approved=True)
-    with audit.changing(book):
+    with audit.changing(book) as held:
         operations, report.unchanged = policy_files.wanted(actor, objects, partial=True)
         operations = [each for each in operations if not _revoked(each)]
         chosen = [each for each in operations if update or each.domain not in there]
@@ -54,7 +54,7 @@ def load(paths: Iterable[Path], *, actor: User | None = None, update: bool = Fal
         problems = carry_out(actor=actor, operations=chosen)
         if problems:
             raise Invalid(problems)
-        for change in planning.coalesced(book.items):
+        for change in planning.coalesced(held.items):
             if any((change.domain, change.kind, change.key) == _slot(each) for each in chosen):
                 named = report.created if change.op == "create" else report.updated
                 named.append(_name(change.kind, change.domain, change.key))

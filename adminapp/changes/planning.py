@@ -67,12 +67,14 @@ class Plan:
         effects: what follows from it for people, agents, keys and encodings.
         problems: why it cannot be done; then nothing of the rest is certain.
         revisions: the revision of each domain that the plan was made against.
+        unchanged: how many objects of the files are as they should be already.
     """
 
     changes: tuple[Change, ...] = ()
     effects: Effects = field(default_factory=Effects)
     problems: tuple[Problem, ...] = ()
     revisions: dict[str, int] = field(default_factory=dict)
+    unchanged: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -88,7 +90,7 @@ def rehearse(
 ) -> Plan:
     """Carry out operations, look at what they did, and take everything back."""
     book = Journal(source=source, batch=True, approved=True, extra={"rehearsal": True})
-    with audit.changing(book):
+    with audit.rehearsing(book):
         return _plan(book, actor, operations)
 
 

@@ -14,7 +14,7 @@ from adminapp.changes import announcing, history, planning
 from adminapp.changes.models import Announcement, ChangeSet, Decision
 from adminapp.changes.operations import Operation, carry_out, read
 from adminapp.changes.planning import Plan
-from adminapp.core import journal, versions
+from adminapp.core import versions
 from adminapp.core.errors import Conflict, Forbidden, InUse, Invalid
 from adminapp.core.journal import Journal
 from adminapp.identity import kinds, permissions
@@ -224,7 +224,7 @@ def _apply(
         actor=author,
         extra={"change_sets": {change_set.domain_name: change_set.pk}},
     )
-    with _outermost(book):
+    with audit.changing(book):
         row = _open(actor, change_set, expected_version, *wanted)
         _require_fresh(row)
         problems = carry_out(actor=author, operations=_operations(row))
@@ -235,17 +235,6 @@ def _apply(
         _note(actor, row, "applied")
     row.refresh_from_db()
     return row
-
-
-def _outermost(book: Journal) -> Any:
-    """The change's own journal; within another change (an approval) that one's is used."""
-    held = journal.current()
-    if held is None:
-        return audit.changing(book)
-    held.batch, held.approved = True, book.approved
-    held.source, held.message, held.actor = book.source, book.message, book.actor
-    held.extra.update(book.extra)
-    return audit.changing()
 
 
 def _require_fresh(row: ChangeSet) -> None:
@@ -290,9 +279,9 @@ def break_glass(
         raise Invalid.at("/message", "say why it cannot wait")
     wanted = [_boxed(each, until) for each in _grants(operations, domain)]
     book = Journal(source="api", message=message, batch=True, approved=True, actor=actor)
-    with audit.changing(book):
+    with audit.changing(book) as held:
         row = _draft(actor, domain, wanted, message, "api")
-        book.extra["change_sets"] = {domain.name: row.pk}
+        held.extra["change_sets"] = {domain.name: row.pk}
         problems = carry_out(actor=actor, operations=wanted)
         if problems:
             raise Invalid(problems)
@@ -334,6 +323,16 @@ def _boxed(operation: Operation, until: datetime) -> Operation:
     return replace(operation, document=document)
 
 
+def approve_any(
+    *, actor: User, change_set: ChangeSet, comment: str = "", expected_version: int | None = None
+) -> ChangeSet:
+    """Agree, beforehand or, to an urgent grant, afterwards."""
+    decide = approve_urgent if change_set.review == Review.DUE else approve
+    return decide(
+        actor=actor, change_set=change_set, comment=comment, expected_version=expected_version
+    )
+
+
 @audit.change
 def approve_urgent(
     *, actor: User, change_set: ChangeSet, comment: str = "", expected_version: int | None = None
@@ -351,7 +350,7 @@ def undo_urgent(
     *,
     actor: User | None,
     change_set: ChangeSet,
-    why: str,
+    comment: str = "",
     expected_version: int | None = None,
 ) -> ChangeSet:
     """Take an urgent grant back; any manager may, and it waits for nobody."""
@@ -364,8 +363,8 @@ def undo_urgent(
             raise Invalid(problems)
         row.review = Review.UNDONE
         versions.save(row)
-        _note(actor, row, "undone", why=why)
-        announcing.undone(row, why)
+        _note(actor, row, "undone", comment=comment)
+        announcing.undone(row, comment or "no reason was given")
     return row
 
 
@@ -374,7 +373,9 @@ def sweep(*, now: datetime | None = None) -> int:
     due = ChangeSet.objects.filter(review=Review.DUE, urgent_until__lte=now or timezone.now())
     count = 0
     for row in due:
-        undo_urgent(actor=None, change_set=row, why="its time was up and nobody had approved it")
+        undo_urgent(
+            actor=None, change_set=row, comment="its time was up and nobody had approved it"
+        )
         count += 1
     return count
 

@@ -81,6 +81,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "adminapp.core.http.remember_door",
     "django.middleware.security.SecurityMiddleware",
     "adminapp.core.source.SourceMiddleware",
     "adminapp.core.static.StaticFiles",

@@ -76,6 +76,12 @@ class Journal:
             if item.kind in despite
         }
 
+    def follow(self, other: Journal) -> None:
+        """Go on under the terms of another journal."""
+        self.source, self.message, self.actor = other.source, other.message, other.actor
+        self.batch, self.approved = other.batch, other.approved
+        self.extra.update(other.extra)
+
     def mark(self) -> tuple[Any, ...]:
         """The state to come back to when a part of the change fails and is caught."""
         return (

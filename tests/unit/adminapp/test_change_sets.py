@@ -89,7 +89,7 @@ def test_a_plan_says_what_it_would_do_and_does_nothing(world: World) -> None:
     assert gains == {("United", "Flight"), ("United", "Departure")}
     assert plan.effects.lost == 0
     assert plan.effects.encodings > 0
-    assert plan.effects.agents == ("alpha",)
+    assert plan.effects.agents == ("alpha", "gamma")
     assert not Policy.objects.filter(name="more").exists()
     assert Entry.objects.count() == entries + 1  # that it was drafted
 

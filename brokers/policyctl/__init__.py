@@ -1,0 +1,1 @@
+"""policyctl: the command line of domain managers, over the REST interface and nothing else."""

@@ -1,0 +1,137 @@
+"""`export`, `plan` and `apply`: organisations as files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from brokers.policyctl import files
+from brokers.policyctl.api import Api
+from brokers.policyctl.errors import Exit, Stop
+from brokers.policyctl.output import Output
+
+SIGNS = {"create": "+", "update": "~", "delete": "-"}
+STYLES = {"create": "green", "update": "yellow", "delete": "red"}
+SHOWN = 20
+
+
+def export(api: Api, out: Output, args: argparse.Namespace) -> Exit:
+    """Write domains as YAML: the same model always gives the same bytes."""
+    query = [("domain", name) for name in args.domain]
+    with out.progress("exporting", size=True) as show:
+        answer = api.get("/export", query, show)
+    if args.file is None:
+        out.raw(answer.body.decode())
+    else:
+        files.write(args.file, answer.body)
+    return Exit.OK
+
+
+def plan(api: Api, out: Output, args: argparse.Namespace) -> Exit:
+    """Say what files would change and what would follow from it; nothing is done."""
+    found = _send(api, out, args, "/plan", "planning")
+    _show(out, found, done=False)
+    if found.get("problems"):
+        return Exit.ERROR
+    return Exit.PENDING if found["changes"] else Exit.OK
+
+
+def apply(api: Api, out: Output, args: argparse.Namespace) -> Exit:
+    """Bring the model in line with files, after showing the plan: everything or nothing."""
+    if not args.yes:
+        _agree(api, out, args)
+    found = _send(api, out, args, "/apply", "applying")
+    _show(out, found, done=True)
+    if found.get("problems"):
+        return Exit.ERROR
+    return Exit.WAITING if found.get("pending") else Exit.OK
+
+
+def _agree(api: Api, out: Output, args: argparse.Namespace) -> None:
+    """Show the plan to a person and ask; a program says --yes."""
+    if files.STDIN in args.files or not sys.stdin.isatty():
+        raise Stop(Exit.ERROR, "nobody can be asked here: say --yes to apply without a question")
+    found = _send(api, out, args, "/plan", "planning")
+    _show(out, found, done=False)
+    if found.get("problems"):
+        raise Stop(Exit.ERROR, "the files cannot be applied")
+    if not found["changes"]:
+        raise Stop(Exit.OK, "")
+    if input("apply? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise Stop(Exit.PENDING, "nothing was changed")
+
+
+def _send(api: Api, out: Output, args: argparse.Namespace, path: str, what: str) -> dict[str, Any]:
+    sent = files.read(args.files)
+    query = [("partial", "false" if args.whole else "true")]
+    if getattr(args, "message", ""):
+        query.append(("message", args.message))
+    with out.progress(what):
+        answer = api.post_files(path, sent, query)
+    found = answer.json()
+    return {**found, "pending": found.get("pending", answer.status == 202)}
+
+
+def _show(out: Output, found: Mapping[str, Any], *, done: bool) -> None:
+    if not out.for_people:
+        out.data(dict(found))
+        return
+    for problem in found.get("problems", ()):
+        out.error(f"{problem.get('pointer', '')} {problem.get('detail', '')}".strip())
+    for change in found.get("changes", ()):
+        name = f"{change['kind']} {change['key']}"
+        where = f"{change['domain']}: " if change["domain"] else ""
+        out.text(f"{SIGNS[change['op']]} {where}{name}", STYLES[change["op"]])
+        for each in change["diff"]:
+            out.text(f"    {each['path']}: {_value(each['before'])} -> {_value(each['after'])}")
+    for line in _effects(found.get("effects") or {}):
+        out.text(line)
+    out.text(_summary(found, done=done))
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _effects(effects: Mapping[str, Any]) -> Iterator[str]:
+    for name, title in (("gains", "gained"), ("losses", "lost")):
+        lines, count = effects.get(name, ()), effects.get(title, 0)
+        if count:
+            yield f"{count} {title}:"
+        for each in lines[:SHOWN]:
+            attributes = f" ({', '.join(each['attributes'])})" if each["attributes"] else ""
+            condition = f" where {each['condition']}" if each["condition"] else ""
+            yield (
+                f"    {each['domain']}: {each['principal']} may {each['action']} "
+                f"{each['type']}{attributes}{condition}"
+            )
+        if count > min(len(lines), SHOWN):
+            yield f"    and {count - min(len(lines), SHOWN)} more"
+    for type_, count in effects.get("subscriptions", ()):
+        yield f"{count} would no longer receive {type_}"
+    if effects.get("keys"):
+        yield f"keys that rotate: {', '.join(effects['keys'])}"
+    if effects.get("agents"):
+        yield f"agents to be told: {', '.join(effects['agents'])}"
+    if effects.get("encodings"):
+        yield f"encodings to be made: {effects['encodings']}"
+
+
+def _summary(found: Mapping[str, Any], *, done: bool) -> str:
+    changes = found.get("changes", ())
+    counts = {op: sum(each["op"] == op for each in changes) for op in SIGNS}
+    if found.get("pending"):
+        numbers = ", ".join(str(each) for each in found.get("change_sets", ()))
+        return f"waits for a second person as change {numbers or found.get('change_set', '')}"
+    if found.get("problems"):
+        return "nothing was changed" if done else "this cannot be applied"
+    if not changes:
+        return "nothing to do: the model is as the files say"
+    said = f"{counts['create']} created, {counts['update']} updated, {counts['delete']} deleted"
+    if not done:
+        return f"to apply: {said}"
+    numbers = ", ".join(str(each) for each in found.get("change_sets", ()))
+    return f"{said}; change {numbers}" if numbers else said

@@ -1,0 +1,192 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from brokers.policyctl import audit, changes, questions
+from brokers.policyctl.api import Api
+from brokers.policyctl.config import target
+from brokers.policyctl.errors import Exit, Stop
+from brokers.policyctl.http import HttpTransport, Transport
+from brokers.policyctl.output import FORMATS, Output
+
+EPILOG = """\
+environment:
+  PORTCULLIS_SERVER      address of the server (--server)
+  PORTCULLIS_TOKEN       bearer token; never an argument, where others could see it
+  PORTCULLIS_TOKEN_FILE  file of mode 0600 that holds it (--token-file)
+  PORTCULLIS_CA          certificates to trust (--ca)
+
+exit codes:
+  0  done, or nothing to do       4  waits for a second person's approval
+  1  error                        5  not signed in
+  2  plan: changes are pending    6  changed by somebody else in the meantime
+  3  refused; explain: denied     7  the server does not answer
+"""
+
+_SECRET = re.compile(r"pct_[A-Za-z0-9_-]+")
+
+Opener = Callable[[argparse.Namespace, Mapping[str, str]], Transport]
+
+
+class Parser(argparse.ArgumentParser):
+    """Wrong usage is an error like others; argparse's 2 stands for pending changes here."""
+
+    def __init__(self, **given: Any) -> None:
+        # No abbreviations: `--token pct_...` must not be read as the name of a file.
+        super().__init__(**given, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        raise Stop(Exit.ERROR, _SECRET.sub("pct_...", message), [self.format_usage().strip()])
+
+
+def main(
+    arguments: Sequence[str] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    opener: Opener | None = None,
+    out: IO[str] | None = None,
+    err: IO[str] | None = None,
+) -> int:
+    """Run one command; gives its exit code.
+
+    Args:
+        opener: makes the transport; the network by default.
+    """
+    output = Output(out=out, err=err)
+    try:
+        args = parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+        output = Output(args.output, out=out, err=err)
+        return _run(args, output, os.environ if environment is None else environment, opener)
+    except Stop as stop:
+        if stop.message:
+            output.error(stop.message, stop.details)
+        return stop.code
+    except KeyboardInterrupt:
+        output.error("interrupted")
+        return Exit.ERROR
+    except BrokenPipeError:
+        # Whoever reads has gone; what Python flushes at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.ERROR
+
+
+def _run(
+    args: argparse.Namespace, output: Output, environment: Mapping[str, str], opener: Opener | None
+) -> Exit:
+    given = () if args.offline else (Api((opener or _open)(args, environment)),)
+    found: Exit = args.run(*given, output, args)
+    return found
+
+
+def _open(args: argparse.Namespace, environment: Mapping[str, str]) -> Transport:
+    where = target(environment, server=args.server, token_file=args.token_file, ca=args.ca)
+    return HttpTransport(where, timeout=args.timeout)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Everything that can be said."""
+    whole = Parser(
+        prog="policyctl",
+        description="Administer domains of Portcullis over its REST interface.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    whole.add_argument(
+        "--server", metavar="URL", help="address, such as https://portcullis.example"
+    )
+    whole.add_argument("--token-file", type=Path, metavar="FILE", help="file of mode 0600")
+    whole.add_argument("--ca", type=Path, metavar="FILE", help="certificates to trust (PEM)")
+    whole.add_argument("--timeout", type=_seconds, default=60.0, help="seconds; 60 if not given")
+    _add_output(whole, FORMATS[0])
+    commands = whole.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    _add_changes(commands)
+    _add_questions(commands)
+    _add_audit(commands)
+    return whole
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds <= 86_400:
+        raise argparse.ArgumentTypeError("between 0 and 86400")
+    return seconds
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return count
+
+
+def _command(
+    commands: argparse._SubParsersAction[Parser],
+    name: str,
+    run: Callable[..., Exit],
+    *,
+    offline: bool = False,
+) -> Parser:
+    said = (run.__doc__ or "").partition("\n")[0]
+    made = commands.add_parser(name, help=said, description=said)
+    made.set_defaults(run=run, offline=offline)
+    _add_output(made, argparse.SUPPRESS)
+    return made
+
+
+def _add_output(to: argparse.ArgumentParser, default: str) -> None:
+    """Before the command or after it."""
+    to.add_argument("-o", "--output", choices=FORMATS, default=default, help="form of results")
+
+
+def _add_changes(commands: argparse._SubParsersAction[Parser]) -> None:
+    export = _command(commands, "export", changes.export)
+    export.add_argument("domain", nargs="*", help="names; all that you may see if none is given")
+    export.add_argument("-f", "--file", type=Path, help="write there and not to standard output")
+    for name, run in (("plan", changes.plan), ("apply", changes.apply)):
+        each = _command(commands, name, run)
+        each.add_argument("files", nargs="+", metavar="FILE", help="file, folder, or - for input")
+        each.add_argument(
+            "--whole",
+            action="store_true",
+            help="the files are all there is: what their domains have beyond them is deleted",
+        )
+    each.add_argument("-m", "--message", default="", help="why, for colleagues and the audit")
+    each.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def _add_questions(commands: argparse._SubParsersAction[Parser]) -> None:
+    access = _command(commands, "access", questions.access)
+    explain = _command(commands, "explain", questions.explain)
+    for each, needed in ((access, False), (explain, True)):
+        each.add_argument("--domain", required=needed, help="name of the domain")
+        each.add_argument("--principal", required=needed, help="name of the principal")
+        each.add_argument("--action", required=needed, help="publish, subscribe, ...")
+        each.add_argument("--type", required=needed, help="name of the event type")
+        each.add_argument("--attribute", help="name of an attribute")
+        each.add_argument("--at", help="the moment, as 2030-01-31T12:00:00Z; now if not given")
+    access.add_argument("--limit", type=_count, help="at most so many lines")
+
+
+def _add_audit(commands: argparse._SubParsersAction[Parser]) -> None:
+    group = commands.add_parser("audit", help="Read, keep and check the audit.")
+    below = group.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    listed = _command(below, "list", audit.entries)
+    kept = _command(below, "export", audit.export)
+    for each in (listed, kept):
+        for name in audit.FILTERS:
+            each.add_argument(f"--{name.replace('_', '-')}", dest=name)
+    listed.add_argument("--limit", type=_count, default=50, help="at most so many; 50 if not given")
+    kept.add_argument("-f", "--file", type=Path, help="write there and not to standard output")
+    signed = _command(below, "checkpoints", audit.checkpoints)
+    signed.add_argument("--limit", type=_count, default=20, help="at most so many; 20 if not given")
+    checked = _command(below, "verify", audit.verify, offline=True)
+    checked.add_argument("file", type=Path, help="what `audit export` wrote")
+    checked.add_argument("--key", type=Path, metavar="FILE", help="verifier key of the checkpoints")

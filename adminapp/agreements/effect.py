@@ -88,23 +88,29 @@ C = TypeVar("C", bound=Conjunctive)
 
 def foreign_values(
     opening: Opening, values: Mapping[str, Value], schema: Schema
-) -> dict[str, Value]:
-    """What the provider's policies see of a consumer's principal.
+) -> dict[str, Value] | None:
+    """What the provider's policies see of a consumer's principal; None when it is not let in.
+
+    Who has none of the mapped roles is nobody here, whatever the policies say.
 
     Args:
         opening: the agreement through which it comes.
         values: what its own domain sees of it, by full name.
         schema: types of the provider's `subject.*`; a value that does not fit is not passed on.
     """
-    found = {
+    held: dict[str, Value] = {
+        role_attribute(mapped.known_as): True
+        for mapped in opening.roles
+        if values.get(role_attribute(mapped.role)) is True
+    }
+    if not held:
+        return None
+    passed = {
         f"{SUBJECT}{name}": value
         for name in opening.subject_attributes
         if (value := _fitting(values, schema, f"{SUBJECT}{name}")) is not None
     }
-    for mapped in opening.roles:
-        if values.get(role_attribute(mapped.role)) is True:
-            found[role_attribute(mapped.known_as)] = True
-    return {**found, DOMAIN: opening.consumer}
+    return {**passed, **held, DOMAIN: opening.consumer}
 
 
 def _fitting(values: Mapping[str, Value], schema: Schema, name: str) -> Value | None:

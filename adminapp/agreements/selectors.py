@@ -13,7 +13,7 @@ from adminapp.agreements import mapping
 from adminapp.agreements.effect import Opening
 from adminapp.agreements.models import Acceptance, Agreement, AgreementRound
 from adminapp.identity import permissions
-from adminapp.identity.models import Agent, Domain, Membership, Principal
+from adminapp.identity.models import Domain, Membership, Principal
 from adminapp.roles.models import Appointment
 
 State = Agreement.State
@@ -77,25 +77,26 @@ def guests(domain: Domain, *, at: datetime | None = None) -> QuerySet[Principal]
     return Principal.objects.filter(domain__in=consumers, state=Principal.State.ACTIVE)
 
 
-def hosts(domain: Domain, *, at: datetime | None = None) -> list[int]:
-    """Primary keys of the domains that have opened something to this one."""
-    rows = Agreement.objects.filter(consumer=domain).in_force(at)
+def hosts(domains: Iterable[Domain], *, at: datetime | None = None) -> list[int]:
+    """Primary keys of the domains that have opened something to one of these."""
+    rows = Agreement.objects.filter(consumer__in=[domain.pk for domain in domains]).in_force(at)
     return list(rows.order_by("provider").values_list("provider", flat=True).distinct())
 
 
-def hosts_of_agent(agent: Agent) -> QuerySet[Agreement]:
-    """Providers (as `values`) that guests at home with this agent visit."""
-    rows = Agreement.objects.in_force().filter(
-        consumer__principals__homes__agent=agent,
-        consumer__principals__state=Principal.State.ACTIVE,
-    )
-    return rows.values("provider")
+def providers_of(consumers: Any) -> QuerySet[Agreement]:
+    """Domains (as `values`) that have opened something to one of these.
+
+    Args:
+        consumers: primary keys of domains, or a query for them.
+    """
+    return Agreement.objects.filter(consumer__in=consumers).in_force().values("provider")
 
 
 def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:
     """When access through agreements next changes by itself: in this domain as the provider.
 
-    Agreements begin and lapse, and so do the appointments of the consumers' principals.
+    Agreements begin and lapse, and so do appointments and certificates of the consumers'
+    principals.
     """
     rows = Agreement.objects.filter(provider=domain, state=State.ACCEPTED)
     moments: list[datetime] = []
@@ -106,6 +107,8 @@ def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:
     held = Appointment.objects.filter(principal__domain__in=consumers)
     moments += _first(held.filter(starts__gt=after).order_by("starts").values_list("starts"))
     moments += _first(held.filter(ends__gt=after).order_by("ends").values_list("ends"))
+    keys = Principal.objects.filter(domain__in=consumers, certificate_until__gt=after)
+    moments += _first(keys.order_by("certificate_until").values_list("certificate_until"))
     return min(moments, default=None)
 
 

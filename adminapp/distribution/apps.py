@@ -5,7 +5,9 @@ class DistributionConfig(AppConfig):
     name = "adminapp.distribution"
 
     def ready(self) -> None:
-        from adminapp.distribution import checks
+        from adminapp.core import journal
+        from adminapp.distribution import checks, withdrawals
         from adminapp.identity import ports
 
+        journal.on_settle(withdrawals.demand)
         ports.add_model_check(checks.conjunctions)

@@ -127,7 +127,8 @@ def _jobs(snapshot: Snapshot) -> list[Job]:
             contents.client_content(snapshot, subject),
         )
         for subject in snapshot.domain.subjects
-        if subject.homes
+        # A client's library takes part in one domain: a bundle of another it would refuse.
+        if subject.homes and not subject.agreements
     ]
     return agents + clients
 

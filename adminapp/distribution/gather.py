@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from adminapp.agreements import effect
+from adminapp.agreements import selectors as agreements
 from adminapp.catalog import selectors as catalog
+from adminapp.distribution import foreign
 from adminapp.distribution.plan import (
     PlainAgent,
     PlainDomain,
@@ -13,8 +16,8 @@ from adminapp.distribution.plan import (
     PlainSubject,
     PlainWrap,
 )
-from adminapp.distribution.serving import clients_of, serving_agents
-from adminapp.identity.models import Domain, Principal
+from adminapp.distribution.serving import clients_of, homes_of, own_agents, serving_agents
+from adminapp.identity.models import Domain
 from adminapp.policies import selectors as policies
 from adminapp.policies.language import Language
 from adminapp.policies.valuerules import ACCESS
@@ -44,6 +47,8 @@ def gather(domain: Domain) -> PlainDomain:
     """Everything that bundles of the domain's revision are made from."""
     spoken = policies.language(domain)
     agents = _agents(domain)
+    serving = {agent.name for agent in agents}
+    openings = agreements.openings(domain)
     return PlainDomain(
         id=domain.pk,
         name=domain.name,
@@ -51,8 +56,11 @@ def gather(domain: Domain) -> PlainDomain:
         lease_seconds=domain.lease_seconds,
         types=tuple(spec.to_json() for spec in catalog.wire_types(domain)),
         families=_families(spoken.types),
-        policies=plain_policies(domain, spoken),
-        subjects=_subjects(domain, {agent.name for agent in agents}),
+        policies=foreign.policies(plain_policies(domain, spoken), openings, spoken.types),
+        subjects=(
+            *_subjects(domain, serving, marked=bool(openings)),
+            *foreign.subjects(domain, spoken.subject, serving),
+        ),
         agents=agents,
         wraps=_wraps(domain),
         splits=_splits(domain, spoken.types),
@@ -60,6 +68,7 @@ def gather(domain: Domain) -> PlainDomain:
 
 
 def _agents(domain: Domain) -> tuple[PlainAgent, ...]:
+    own = set(own_agents(domain).values_list("name", flat=True))
     return tuple(
         PlainAgent(
             id=row.pk,
@@ -67,32 +76,27 @@ def _agents(domain: Domain) -> tuple[PlainAgent, ...]:
             overlay=row.overlay.name,
             sealing_key=unb64(row.sealing_key),
             verify_key=unb64(row.verify_key),
+            guest=row.name not in own,
         )
         for row in serving_agents(domain)
     )
 
 
-def _subjects(domain: Domain, serving: set[str]) -> tuple[PlainSubject, ...]:
+def _subjects(domain: Domain, serving: set[str], *, marked: bool) -> tuple[PlainSubject, ...]:
     rows = list(clients_of(domain))
+    mark = {effect.LOCAL: True} if marked else {}
     values = roles.subject_values_of(domain, rows)
     return tuple(
         PlainSubject(
             handle=row.handle,
             kind=row.kind,
-            variants=tuple(dict(each) for each in values[row.pk]),
-            homes=_homes(row, serving),
+            variants=tuple({**dict(each), **mark} for each in values[row.pk]),
+            homes=homes_of(row, serving),
             sealing_key=unb64(row.sealing_key),
             verify_key=unb64(row.verify_key),
         )
         for row in rows
     )
-
-
-def _homes(row: Principal, serving: set[str]) -> dict[str, str]:
-    """Home agents by overlay; a banned one is nobody's home, its fallback is."""
-    found = [home.serving() for home in row.homes.all()]
-    pairs = {agent.overlay.name: agent.name for agent in found}
-    return {overlay: pairs[overlay] for overlay in sorted(pairs) if pairs[overlay] in serving}
 
 
 def plain_policies(domain: Domain, spoken: Language) -> tuple[PlainPolicy, ...]:

@@ -26,13 +26,18 @@ from policyengine.attributes import (
 
 @dataclass(frozen=True)
 class PlainAgent:
-    """An agent that serves the domain; keys are public."""
+    """An agent that serves the domain; keys are public.
+
+    Args:
+        guest: whether it serves only guests, who come through agreements.
+    """
 
     id: int
     name: str
     overlay: str
     sealing_key: bytes
     verify_key: bytes
+    guest: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,16 +45,19 @@ class PlainPolicy:
     """A policy in force, or a part of it, in normal form over `subject.*` and `event.*`.
 
     Args:
+        id: its number; with an agreement's mark for what that lets through of it.
         first: number of its first conjunction among all of the policy.
+        agreement: the agreement whose guests it is for, or None for locals.
     """
 
-    id: int
+    id: int | str
     name: str
     action: str
     type: str
     attributes: tuple[str, ...] | None
     conjunctions: tuple[PolicyConjunction, ...]
     first: int = 0
+    agreement: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,7 @@ class PlainSubject:
     homes: Mapping[str, str]
     sealing_key: bytes
     verify_key: bytes
+    agreements: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -106,6 +115,17 @@ class PlainDomain:
         """Overlays that carry the domain's events."""
         return tuple(sorted({agent.overlay for agent in self.agents}))
 
+    def policies_at(self, agent: PlainAgent) -> tuple[PlainPolicy, ...]:
+        """Policies that an agent is given: those of locals unless it serves only guests, and
+        those of the agreements that its guests come through.
+        """
+        held = frozenset(number for s in self.at_home(agent) for number in s.agreements)
+        return tuple(
+            policy
+            for policy in self.policies
+            if (policy.agreement in held if policy.agreement is not None else not agent.guest)
+        )
+
     def at_home(self, agent: PlainAgent) -> tuple[PlainSubject, ...]:
         """Subjects whose home on the agent's overlay is this agent."""
         return tuple(s for s in self.subjects if s.homes.get(agent.overlay) == agent.name)
@@ -116,14 +136,14 @@ class PlainRule:
     """One conjunction of a policy, as one agent needs it.
 
     Args:
-        policy: number of the policy.
+        policy: identifier of the policy.
         conjunction: which one of its normal form.
         binding: the values that joins were bound to, as text; empty without joins.
         subject_tokens: the subject's side, to be encoded.
         event_tokens: the event's side, to be tagged.
     """
 
-    policy: int
+    policy: int | str
     conjunction: int
     binding: tuple[str, ...]
     action: str
@@ -160,7 +180,9 @@ def plan_agent(domain: PlainDomain, agent: PlainAgent, capacity: int | None = No
             fit is left out: it grants nothing until an epoch with more room is in force.
     """
     local = domain.at_home(agent)
-    rules = rules_for(domain.policies, [each for subject in local for each in subject.variants])
+    rules = rules_for(
+        domain.policies_at(agent), [each for subject in local for each in subject.variants]
+    )
     if capacity is not None:
         rules = tuple(rule for rule in rules if len(rule.subject_tokens) <= capacity)
     # INVARIANT: a subject's encoding holds only tokens that some rule at this agent asks for;

@@ -14,7 +14,7 @@ from adminapp.core.errors import Invalid
 from adminapp.distribution import delivery, rollouts, timeline
 from adminapp.distribution.models import Notice, Revocation, Rollout
 from adminapp.distribution.serving import serving_agents
-from adminapp.identity import permissions
+from adminapp.identity import guests, permissions
 from adminapp.identity import services as identity
 from adminapp.identity.models import Agent, Domain, Principal, User
 from adminapp.roles.models import Appointment
@@ -46,7 +46,11 @@ def revoke_principal(
     if not reason.strip():
         raise Invalid.at("/reason", "say why, for the audit and the receipt")
     # Whom to notify is asked before the homes count for nothing any more.
-    audiences = _concerned(principal)
+    audiences = [
+        (domain, address)
+        for domain in (principal.domain, *_visited(principal))
+        for address in _concerned(principal, domain)
+    ]
     _end_appointments(actor, principal)
     revoked = identity.mark_revoked(
         actor=actor, principal=principal, expected_version=expected_version
@@ -55,8 +59,8 @@ def revoke_principal(
         domain=revoked.domain, principal=revoked, actor=actor, reason=reason.strip()
     )
     _audit(revocation)
-    for address in audiences:
-        _write_notice(revocation, address)
+    for domain, address in audiences:
+        _write_notice(revocation, domain, address)
     timeline.note(revocation, "revoked", principal=revoked.name, agents=len(audiences))
     rollouts.request_advance(revoked.domain)
     return revocation
@@ -183,6 +187,7 @@ def _agent_entry(revocation: Revocation, notice: Notice) -> dict[str, Any]:
     at = notice.acknowledged_at
     return {
         "agent": notice.audience.partition(":")[2],
+        "domain": notice.domain.name,
         "number": notice.number,
         "acknowledged": at.isoformat() if at else None,
         "seconds_after_t0": round((at - revocation.created).total_seconds(), 3) if at else None,
@@ -197,13 +202,18 @@ def _member_entry(member: Any) -> dict[str, Any]:
     }
 
 
-def _concerned(principal: Principal) -> list[str]:
+def _visited(principal: Principal) -> list[Domain]:
+    """Domains that the principal takes part in as a guest."""
+    return list(Domain.objects.filter(pk__in=guests.hosts([principal.domain])).order_by("pk"))
+
+
+def _concerned(principal: Principal, domain: Domain) -> list[str]:
     """The agents that hold its encoding; all of the domain's where it may publish."""
     held = Agent.objects.filter(homes__principal=principal, state=Agent.State.ACTIVE)
     agents = {agent.name for agent in held}
     if principal.kind != Principal.Kind.SUBSCRIBER:
         # What it published may be on its way between any two agents.
-        agents |= {agent.name for agent in serving_agents(principal.domain)}
+        agents |= {agent.name for agent in serving_agents(domain)}
     return [audience("agent", name) for name in sorted(agents)]
 
 
@@ -226,15 +236,15 @@ def _audit(revocation: Revocation) -> None:
     )
 
 
-def _write_notice(revocation: Revocation, address: str) -> None:
+def _write_notice(revocation: Revocation, domain: Domain, address: str) -> None:
     # INVARIANT: numbers count on without holes for each audience and domain, so that a lease's
     # minimum proves that every notice before it arrived too.
-    last = Notice.objects.filter(audience=address, domain=revocation.domain).aggregate(
-        top=Max("number")
-    )["top"]
+    last = Notice.objects.filter(audience=address, domain=domain).aggregate(top=Max("number"))[
+        "top"
+    ]
     notice = Notice.objects.create(
         audience=address,
-        domain=revocation.domain,
+        domain=domain,
         number=(last or 0) + 1,
         revocation=revocation,
     )

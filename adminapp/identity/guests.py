@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from adminapp.identity.models import Domain, Principal
 
 GuestsOf: TypeAlias = Callable[[Domain], QuerySet[Principal]]
-HostsOf: TypeAlias = Callable[[Domain], Iterable[int]]
+HostsOf: TypeAlias = Callable[[Iterable[Domain]], Iterable[int]]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ def guests(domain: Domain) -> QuerySet[Principal]:
     return found
 
 
-def hosts(domain: Domain) -> list[int]:
-    """Primary keys of the other domains whose agents must hear of a change in this one."""
-    return sorted({pk for source in _sources for pk in source.hosts_of(domain)})
+def hosts(domains: Iterable[Domain]) -> list[int]:
+    """Primary keys of the other domains whose agents must hear of a change in these."""
+    concerned = tuple(domains)
+    return sorted({pk for source in _sources for pk in source.hosts_of(concerned)})

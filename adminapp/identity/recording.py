@@ -9,7 +9,7 @@ from django.db.models import F, ProtectedError
 from adminapp.audit import services as audit
 from adminapp.core import journal
 from adminapp.core.errors import InUse
-from adminapp.identity import kinds, quotas
+from adminapp.identity import guests, kinds, quotas
 from adminapp.identity.lineage import descendants
 from adminapp.identity.models import Domain, Principal, User
 from adminapp.outbox import services as outbox
@@ -82,9 +82,11 @@ def record_change(
             _next_revision(book, pk)
         return 0
     domain.revision = _next_revision(book, domain.pk)
-    if below or kinds.inherits(object_type):
-        for each in descendants(domain):
-            _next_revision(book, each.pk)
+    concerned = descendants(domain) if below or kinds.inherits(object_type) else []
+    # Principals that take part in other domains are in the bundles there.
+    hosts = guests.hosts([domain, *concerned])
+    for pk in dict.fromkeys([*(each.pk for each in concerned), *hosts]):
+        _next_revision(book, pk)
     return domain.revision
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils import timezone
 
+from adminapp.identity import guests
 from adminapp.identity.models import (
     Agent,
     ApiToken,
@@ -107,9 +108,11 @@ def homes_served(**principal: Any) -> Q:
 
 
 def serving_agents(domain: Domain) -> QuerySet[Agent]:
-    """Active agents that are home to somebody of the domain."""
+    """Active agents that are home to somebody of the domain, or to a guest."""
+    visitors = homes_served(pk__in=guests.guests(domain).values("pk"))
+    homes = homes_served(domain=domain) | visitors
     return (
-        Agent.objects.filter(homes_served(domain=domain), state=Agent.State.ACTIVE)
+        Agent.objects.filter(homes, state=Agent.State.ACTIVE)
         .select_related("overlay")
         .distinct()
         .order_by("name")

@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from adminapp.agreements import selectors as agreements
 from adminapp.catalog import selectors as catalog
 from adminapp.core import journal
 from adminapp.identity import selectors as identity
@@ -150,8 +151,8 @@ def subjects(domain: Domain, *, at: datetime | None = None) -> list[Subject]:
 
 
 def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:
-    """When the next policy or appointment begins or ends by itself, a certificate runs out, or the
-    clock decides anew.
+    """When access next changes by itself: a policy, appointment or agreement begins or ends, a
+    certificate runs out, or the clock decides anew.
     """
     from adminapp.roles.models import Appointment
 
@@ -164,6 +165,7 @@ def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:
         moment
         for moment in (
             identity.next_expiry(domain, after=after),
+            agreements.next_boundary(domain, after=after),
             _next_by_the_clock(domain, rows, after),
         )
         if moment is not None

@@ -97,7 +97,7 @@ def test_nothing_is_open_before_both_said_yes(met: World) -> None:
         ("carrier",),
     )
     assert selectors.openings(met.heating) == ()
-    assert guests.hosts(met.heating) == [met.flights.pk]
+    assert guests.hosts([met.heating]) == [met.flights.pk]
     assert [(word.side, word.actor) for word in Acceptance.objects.all()] == [
         ("provider", met.manager),
         ("consumer", met.stranger),
@@ -173,7 +173,7 @@ def test_either_side_withdraws_at_once(met: World, standing: str) -> None:
     row = services.withdraw_agreement(actor=met.user(standing), agreement=row, reason="enough")
     assert row.state == "withdrawn"
     assert selectors.openings(met.flights) == ()
-    assert guests.hosts(met.heating) == []
+    assert guests.hosts([met.heating]) == []
     assert revisions(met) == (before[0] + 1, before[1] + 1)
     with pytest.raises(Forbidden):
         services.withdraw_agreement(actor=met.auditor, agreement=row)

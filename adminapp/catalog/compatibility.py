@@ -8,7 +8,7 @@ knows: the policies in force. Whatever a policy lets through, somebody may rely 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from adminapp.catalog import mapping, ports, protections, selectors
@@ -38,8 +38,9 @@ class AttributeShape:
 
 @dataclass(frozen=True)
 class TypeShape:
-    """What they rely on in a type; `above` are its ancestors, the nearest first."""
+    """What they rely on in a type: its row, and its ancestors with the nearest first."""
 
+    row: int
     above: tuple[str, ...]
     attributes: Mapping[str, AttributeShape]
 
@@ -70,7 +71,7 @@ def remember(domain: Domain) -> None:
     """Keep the types of a domain and of those below it as they are before a change of them."""
     book = journal.current()
     assert book is not None
-    before: dict[int, Shape] = book.extra.setdefault(_BEFORE, {})
+    before: dict[int, Shape | None] = book.extra.setdefault(_BEFORE, {})
     for each in (domain, *descendants(domain)):
         if each.pk not in before:
             before[each.pk] = shape(each)
@@ -80,28 +81,33 @@ def problems(domain: Domain) -> Iterator[Problem]:
     """What the change that is running breaks in a domain; nothing when it changes no type."""
     book = journal.current()
     before = book.extra.get(_BEFORE, {}).get(domain.pk) if book is not None else None
-    if before is None:
+    now = shape(domain) if before else None
+    if not before or now is None:
         return
-    found = differences(before, shape(domain))
+    found = differences(before, now)
     if not found:
         return
-    standing = [use for use in ports.uses(domain) if not _is_new(book, use)]
+    standing = [
+        _as_it_was(use, before, now) for use in ports.uses(domain) if not _is_new(book, use)
+    ]
     for difference in found:
         broken = [use for use in standing if breaks(difference, use, before)]
         if broken:
             yield _problem(difference, broken)
 
 
-def shape(domain: Domain) -> Shape:
-    """The types in force; nothing where they do not fit together."""
+def shape(domain: Domain) -> Shape | None:
+    """The types in force; None where they do not fit together."""
     rows = selectors.domain_types(domain)
     try:
         types = mapping.event_types(rows)
     except InputError:
-        return {}
+        return None  # the check of the types says why
     held = protections.in_force(rows)
+    numbers = {row.name: row.pk for row in rows}
     return {
         name: TypeShape(
+            numbers[name],
             types.ancestors(name),
             {
                 spec.name: AttributeShape(
@@ -198,6 +204,15 @@ def _below(now: float | None, was: float | None) -> bool:
 
 def _negated(value: float | None) -> float | None:
     return None if value is None else -value
+
+
+def _as_it_was(use: Use, before: Shape, now: Shape) -> Use:
+    """A use follows its type to a new name; those who rely on it do not."""
+    held = now.get(use.event_type)
+    names = {shaped.row: name for name, shaped in before.items()}
+    if held is None or held.row not in names:
+        return use
+    return replace(use, event_type=names[held.row])
 
 
 def _is_new(book: Any, use: Use) -> bool:

@@ -33,8 +33,8 @@ def check(domain: Domain, name: str) -> None:
         Invalid: at `/name`.
     """
     base, number = parts(name)
-    if MARK not in name:
-        return
+    if MARK not in name or not type_name.regex.match(name):
+        return  # what is no name at all, the model refuses
     if number < 2:
         raise Invalid.at("/name", f"the first version of `{base}` is called `{base}`")
     numbers = [each for _name, each in _line(lineage(domain), base)]

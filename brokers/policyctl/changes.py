@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from brokers.policyctl import files
@@ -16,6 +16,7 @@ from brokers.policyctl.output import Output
 SIGNS = {"create": "+", "update": "~", "delete": "-"}
 STYLES = {"create": "green", "update": "yellow", "delete": "red"}
 SHOWN = 20
+ACCEPTED = 202
 
 
 def export(api: Api, out: Output, args: argparse.Namespace) -> Exit:
@@ -32,64 +33,80 @@ def export(api: Api, out: Output, args: argparse.Namespace) -> Exit:
 
 def plan(api: Api, out: Output, args: argparse.Namespace) -> Exit:
     """Say what files would change and what would follow from it; nothing is done."""
-    found = _send(api, out, args, "/plan", "planning")
-    _show(out, found, done=False)
-    if found.get("problems"):
+    found, _ = _send(api, out, args, "/plan", "planning")
+    _show(out, found, f"to apply: {_counts(found)}")
+    if found["problems"]:
         return Exit.ERROR
     return Exit.PENDING if found["changes"] else Exit.OK
 
 
 def apply(api: Api, out: Output, args: argparse.Namespace) -> Exit:
     """Bring the model in line with files, after showing the plan: everything or nothing."""
-    if not args.yes:
-        _agree(api, out, args)
-    found = _send(api, out, args, "/apply", "applying")
-    _show(out, found, done=True)
-    if found.get("problems"):
-        return Exit.ERROR
-    return Exit.WAITING if found.get("pending") else Exit.OK
+    expected = {} if args.yes else _agree(api, out, args)
+    more = [("expect", f"{name}:{number}") for name, number in expected.items()]
+    found, waiting = _send(api, out, args, "/apply", "applying", more=more)
+    if waiting:
+        number = found.get("change_set") or ", ".join(map(str, found.get("change_sets", ())))
+        _show(out, found, f"waits for a second person as change {number}")
+        return Exit.WAITING
+    _show(out, found, f"{_counts(found)}; change {', '.join(map(str, found['change_sets']))}")
+    return Exit.OK
 
 
-def _agree(api: Api, out: Output, args: argparse.Namespace) -> None:
-    """Show the plan to a person and ask; a program says --yes."""
+def _agree(api: Api, out: Output, args: argparse.Namespace) -> dict[str, int]:
+    """Show the plan to a person and ask; a program says --yes. Gives the revisions it is for."""
     if files.STDIN in args.files or not sys.stdin.isatty():
         raise Stop(Exit.ERROR, "nobody can be asked here: say --yes to apply without a question")
-    found = _send(api, out, args, "/plan", "planning")
-    _show(out, found, done=False)
-    if found.get("problems"):
+    found, _ = _send(api, out, args, "/plan", "planning")
+    _show(out, found, f"to apply: {_counts(found)}")
+    if found["problems"]:
         raise Stop(Exit.ERROR, "the files cannot be applied")
     if not found["changes"]:
         raise Stop(Exit.OK, "")
     if input("apply? [y/N] ").strip().lower() not in ("y", "yes"):
         raise Stop(Exit.PENDING, "nothing was changed")
+    return dict(found.get("revisions", {}))
 
 
-def _send(api: Api, out: Output, args: argparse.Namespace, path: str, what: str) -> dict[str, Any]:
+def _send(
+    api: Api,
+    out: Output,
+    args: argparse.Namespace,
+    path: str,
+    what: str,
+    *,
+    more: Sequence[tuple[str, str]] = (),
+) -> tuple[dict[str, Any], bool]:
+    """The answer, and whether it says that a second person decides."""
     sent = files.read(args.files)
-    query = [("partial", "false" if args.whole else "true")]
+    query = [("partial", "false" if args.whole else "true"), *more]
     if getattr(args, "message", ""):
         query.append(("message", args.message))
     with out.progress(what):
         answer = api.post_files(path, sent, query)
-    found = answer.json()
-    return {**found, "pending": found.get("pending", answer.status == 202)}
+    return answer.json(), answer.status == ACCEPTED
 
 
-def _show(out: Output, found: Mapping[str, Any], *, done: bool) -> None:
+def _show(out: Output, found: Mapping[str, Any], summary: str) -> None:
     if not out.for_people:
         out.data(dict(found))
         return
     for problem in found.get("problems", ()):
         out.error(f"{problem.get('pointer', '')} {problem.get('detail', '')}".strip())
     for change in found.get("changes", ()):
-        name = f"{change['kind']} {change['key']}"
         where = f"{change['domain']}: " if change["domain"] else ""
-        out.text(f"{SIGNS[change['op']]} {where}{name}", STYLES[change["op"]])
+        line = f"{SIGNS[change['op']]} {where}{change['kind']} {change['key']}"
+        out.text(line, STYLES[change["op"]])
         for each in change["diff"]:
             out.text(f"    {each['path']}: {_value(each['before'])} -> {_value(each['after'])}")
     for line in _effects(found.get("effects") or {}):
         out.text(line)
-    out.text(_summary(found, done=done))
+    if found.get("problems"):
+        out.text("this cannot be applied")
+    elif found.get("changes") == []:
+        out.text("nothing to do: the model is as the files say")
+    else:
+        out.text(summary)
 
 
 def _value(value: Any) -> str:
@@ -120,18 +137,7 @@ def _effects(effects: Mapping[str, Any]) -> Iterator[str]:
         yield f"encodings to be made: {effects['encodings']}"
 
 
-def _summary(found: Mapping[str, Any], *, done: bool) -> str:
-    changes = found.get("changes", ())
+def _counts(found: Mapping[str, Any]) -> str:
+    changes = found["changes"]
     counts = {op: sum(each["op"] == op for each in changes) for op in SIGNS}
-    if found.get("pending"):
-        numbers = ", ".join(str(each) for each in found.get("change_sets", ()))
-        return f"waits for a second person as change {numbers or found.get('change_set', '')}"
-    if found.get("problems"):
-        return "nothing was changed" if done else "this cannot be applied"
-    if not changes:
-        return "nothing to do: the model is as the files say"
-    said = f"{counts['create']} created, {counts['update']} updated, {counts['delete']} deleted"
-    if not done:
-        return f"to apply: {said}"
-    numbers = ", ".join(str(each) for each in found.get("change_sets", ()))
-    return f"{said}; change {numbers}" if numbers else said
+    return ", ".join(f"{counts[op]} {op}d" for op in SIGNS)

@@ -47,7 +47,8 @@ def result(*changes: dict[str, Any], **more: Any) -> dict[str, Any]:
         "effects": EFFECTS if changes else {},
         "problems": [],
         "change_sets": [],
-        "pending": False,
+        "pending": bool(changes),
+        "revisions": {"flights": 4},
         **more,
     }
 
@@ -110,7 +111,7 @@ def test_apply_says_what_it_did(file: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        result(CHANGE, change_sets=[7], pending=True),
+        result(CHANGE, change_sets=[7]),
         {"change_set": 7, "domain": "flights", "state": "submitted", "detail": "waits"},
     ],
 )
@@ -140,6 +141,8 @@ def test_apply_shows_the_plan_first(
     server = Scripted(answers)
     ended = policyctl("apply", file, transport=server)
     assert (ended.code, len(server.calls)) == (code, calls)
+    if calls == 2:
+        assert ("expect", "flights:4") in server.calls[1].query
     assert "to apply: 0 created, 1 updated" in ended.out
 
 

@@ -93,6 +93,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "adminapp.console.middleware.ShowWhatWaits",
 ]
 
 ROOT_URLCONF = "adminapp.config.urls"

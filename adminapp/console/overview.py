@@ -12,7 +12,8 @@ from django.views.decorators.http import require_safe
 
 from adminapp.audit import selectors as audit
 from adminapp.catalog import selectors as catalog
-from adminapp.console import agents, words
+from adminapp.changes import selectors as changes
+from adminapp.console import access, agents, words
 from adminapp.console.agents import Holding
 from adminapp.console.pages import show, signed_in
 from adminapp.distribution import selectors
@@ -63,6 +64,7 @@ def _running(user: Any) -> list[Revocation]:
 
 
 def _needs(user: Any, held: list[Holding], running: list[Revocation]) -> Iterator[Need]:
+    yield from _waiting(user)
     yield from _rejected(held)
     yield from _rejected_by_clients(user)
     yield from _trouble_with_jobs(user)
@@ -77,6 +79,22 @@ def _needs(user: Any, held: list[Holding], running: list[Revocation]) -> Iterato
             "Watch",
         )
     yield from _unclassified(user)
+
+
+def _waiting(user: Any) -> Iterator[Need]:
+    """Changes that a second person has to decide about."""
+    for row in changes.waiting_for(user).filter(domain__isnull=False)[:RECENT]:
+        if access.may_change(user, row.domain):
+            urgent = row.review == "due"
+            yield Need(
+                "bad" if urgent else "warn",
+                "list-check",
+                f"{'An urgent grant' if urgent else 'A change'} of "
+                f"{row.domain.title or row.domain_name} waits for a decision",
+                row.message or f"Asked for by {row.author or 'the system'}",
+                reverse("console:change-set", args=[row.domain_name, row.pk]),
+                "Decide",
+            )
 
 
 def _rejected(held: list[Holding]) -> Iterator[Need]:

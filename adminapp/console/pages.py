@@ -107,7 +107,13 @@ NAVIGATION = (
             Item("jobs", "Jobs", "activity", scoped=True),
         ),
     ),
-    Group("Governance", (Item("audit", "Audit", "report-search"),)),
+    Group(
+        "Governance",
+        (
+            Item("change-sets", "Change sets", "list-check", scoped=True, key="c"),
+            Item("audit", "Audit", "report-search"),
+        ),
+    ),
     Group("", (Item("settings", "Settings", "settings"),)),
 )
 

@@ -92,6 +92,30 @@ class PrincipalTable(ConsoleTable):
         return chip("principal", record.state)
 
 
+class ChangeSetTable(ConsoleTable):
+    id = tables.Column(verbose_name="Change set")
+    state = tables.Column()
+    author = tables.Column(order_by="author__username", verbose_name="By", empty_values=())
+    source = tables.Column(verbose_name="From")
+    revision = tables.Column(default="")
+    created = tables.Column(verbose_name="When")
+
+    def render_id(self, record: Any) -> SafeString:
+        url = reverse("console:change-set", args=[record.domain_name, record.pk])
+        return _link(url, record.pk, record.message)
+
+    def render_state(self, record: Any) -> SafeString:
+        if record.review == "due":
+            return chip("change-set", "submitted")
+        return chip("change-set", record.state)
+
+    def render_author(self, record: Any) -> str:
+        return record.author.get_username() if record.author else "the system"
+
+    def render_created(self, value: Any) -> Any:
+        return moment(value)
+
+
 class RevocationTable(ConsoleTable):
     principal = tables.Column(order_by="principal__name", verbose_name="Who")
     state = tables.Column()

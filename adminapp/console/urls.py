@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from django.urls import include, path
+from django.urls import include, path, re_path
 
 from adminapp.console import (
     account,
     agents,
     audit,
     catalog,
+    changes,
     classification,
     domains,
     jobs,
@@ -82,6 +83,14 @@ _of_domain = [
     path("revocations/", revocations.index, name="revocations"),
     path("revocations/<str:uid>/", revocations.detail, name="revocation"),
     path("revocations/<str:uid>/receipt.json", revocations.receipt, name="revocation-receipt"),
+    path("change-sets/", changes.index, name="change-sets"),
+    path("change-sets/<int:pk>/", changes.detail, name="change-set"),
+    re_path(
+        r"^change-sets/(?P<pk>[0-9]{1,18})/"
+        r"(?P<deed>plan|submit|approve|reject|withdraw|undo)/$",
+        changes.decide,
+        name="change-set-decide",
+    ),
     path("jobs/", jobs.index, name="jobs"),
     path("jobs/<str:uid>/", jobs.detail, name="job"),
 ]

@@ -99,6 +99,13 @@ _TERMS: dict[str, dict[str, Term]] = {
         "manager": Term("manager", "info", "edit"),
         "auditor": Term("auditor", "", "eye"),
     },
+    "change-set": {
+        "draft": Term("draft", "", "edit"),
+        "submitted": Term("waits for approval", "warn", "clock"),
+        "applied": Term("applied", "good", "checks"),
+        "rejected": Term("rejected", "bad", "ban"),
+        "withdrawn": Term("withdrawn", "", "x"),
+    },
     "enabled": {"yes": Term("in force", "good", "check"), "no": Term("switched off", "", "minus")},
 }
 

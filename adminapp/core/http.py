@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import iscoroutinefunction
 from typing import Any
 
+from asgiref.sync import iscoroutinefunction
 from django.conf import settings
 from django.http import HttpRequest
 from django.utils.decorators import sync_and_async_middleware

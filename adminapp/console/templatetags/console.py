@@ -174,3 +174,19 @@ def stage_time(value: Any) -> str:
         except ValueError:
             return str(value or "")
     return timezone.localtime(moment_of).strftime("%H:%M:%S")
+
+
+@register.filter
+def as_access(lines: Iterable[Mapping[str, Any]]) -> list[Access]:
+    """Access as a kept plan has it, in the form that the list of access shows."""
+    return [
+        Access(
+            principal=line["principal"],
+            handle="",
+            action=line["action"],
+            type=line["type"],
+            attributes=tuple(line["attributes"]),
+            condition=line["condition"],
+        )
+        for line in lines
+    ]

@@ -137,7 +137,7 @@ class AgreementRound(models.Model):
 
 
 class Acceptance(models.Model):
-    """One side's word for exactly the terms of a round."""
+    """The word of one manager of a side for exactly the terms of a round."""
 
     round = models.ForeignKey(AgreementRound, on_delete=models.CASCADE, related_name="acceptances")
     side = models.CharField(max_length=16, choices=Side)
@@ -149,7 +149,9 @@ class Acceptance(models.Model):
     class Meta:
         ordering = ["id"]
         constraints = [
-            models.UniqueConstraint(fields=["round", "side"], name="agreement_accepted_once_a_side")
+            models.UniqueConstraint(
+                fields=["round", "side", "actor"], name="agreement_accepted_once_a_person"
+            )
         ]
 
     def __str__(self) -> str:

@@ -15,9 +15,11 @@ from adminapp.core import versions
 from adminapp.core.errors import Conflict, Forbidden, InUse, Invalid
 from adminapp.identity import permissions
 from adminapp.identity.models import Domain, User
-from adminapp.identity.services import record_row
+from adminapp.identity.services import record_change
 
 State = Agreement.State
+KIND = "agreement"
+TAKEN = "taken-agreement"
 OPEN = (State.PROPOSED, State.COUNTERED)
 
 
@@ -97,7 +99,10 @@ def accept_agreement(
     side: str | None = None,
     expected_version: int | None = None,
 ) -> Agreement:
-    """Say yes, for one side, to exactly the terms of a round. The second yes puts them in force.
+    """Say yes, for one side, to exactly the terms of a round. When both sides have, it is in force.
+
+    A domain that asks for approvals has to be spoken for by two of its managers: what is opened
+    tells of its people, or of what its people may see.
 
     Args:
         number: the round.
@@ -117,12 +122,14 @@ def accept_agreement(
     if last.rejected_at is not None:
         raise InUse("this round was rejected; make another proposal")
     _require_not_over(last)
-    if last.acceptances.filter(side=speaker).exists():
+    if last.acceptances.filter(side=speaker, actor=actor).exists():
+        raise InUse("you have accepted this round already")
+    if _agreed(row, last, speaker):
         raise InUse(f"the {speaker} has accepted this round already")
     before = mapping.document(row)
     _check_side(row, speaker, terms.from_json(last.terms))
     Acceptance.objects.create(round=last, side=speaker, actor=actor)
-    complete = last.acceptances.count() == len(Side)
+    complete = all(_agreed(row, last, side) for side in Side.values)
     if complete:
         # The first side's model may have changed since its word.
         _check_side(row, _other(speaker), terms.from_json(last.terms), blame="")
@@ -154,7 +161,7 @@ def reject_agreement(
     if over:
         _close(row, State.REJECTED, speaker, reason)
     versions.save(row)
-    _record(actor, row, "agreement.rejected", before=before, after=not over, revokes=True)
+    _record(actor, row, "agreement.rejected", before=before, after=not over)
     return row
 
 
@@ -181,12 +188,18 @@ def withdraw_agreement(
         before=before,
         after=False,
         affects_agents=heard,
-        revokes=True,
     )
     return row
 
 
 # -- shared ----------------------------------------------------------------------------------
+
+
+def _agreed(row: Agreement, last: AgreementRound, side: str) -> bool:
+    """Whether enough managers of a side have said yes; the system's word is enough by itself."""
+    words = list(last.acceptances.filter(side=side).values_list("actor", flat=True))
+    asks = row.domain_of(side).approval != Domain.Approval.NEVER
+    return None in words or len(set(words)) >= (2 if asks else 1)
 
 
 def _speaker(actor: User | None, row: Agreement, side: str | None) -> str:
@@ -281,20 +294,27 @@ def _record(
     before: dict[str, Any] | None,
     after: bool = True,
     affects_agents: bool = False,
-    revokes: bool = False,
 ) -> None:
     """Both domains keep what happened, and both get a new revision when something takes effect."""
     row.__dict__.get("_prefetched_objects_cache", {}).pop("rounds", None)
     document = mapping.document(row) if after else None
-    for domain, key in ((row.provider, row.name), (row.consumer, mapping.foreign_key(row))):
-        record_row(
-            actor,
-            domain,
-            action,
-            row,
+    # It is an object of the provider's: the consumer's own model does not hold it, so that going
+    # back to an earlier revision there neither proposes nor withdraws anything.
+    for domain, kind, key in (
+        (row.provider, KIND, row.name),
+        (row.consumer, TAKEN, mapping.foreign_key(row)),
+    ):
+        record_change(
+            actor=actor,
+            domain=domain,
+            action=action,
+            object_type=kind,
+            object_id=row.pk,
+            object_name=key,
             before=before,
             after=document,
-            key=key,
             affects_agents=affects_agents,
-            revokes=revokes,
+            # Never held for an approval: a proposal opens nothing, and what opens something has
+            # its second person in the other side (and one more where the domain asks for it).
+            revokes=True,
         )

@@ -119,6 +119,25 @@ def test_one_side_cannot_say_yes_for_the_other(met: World) -> None:
     assert accept(met, row, "operator", side="consumer").state == "accepted"
 
 
+def test_a_domain_that_asks_for_approvals_is_spoken_for_by_two(met: World) -> None:
+    row = accept(met, propose(met), "stranger")
+    identity.update_domain(actor=met.manager, domain=met.flights, data={"approval": "sensitive"})
+    row = accept(met, Agreement.objects.get(pk=row.pk), "manager")
+    row = services.counter_agreement(actor=met.stranger, agreement=row, terms=terms())
+    row = accept(met, row, "stranger", "manager")
+    assert (row.state, selectors.openings(met.flights)) == ("countered", ())
+    with pytest.raises(InUse, match="you have accepted"):
+        accept(met, row, "manager")
+    row = accept(met, row, "operator", side="provider")
+    assert row.state == "accepted"
+
+
+def test_going_back_in_the_consumer_proposes_nothing(met: World) -> None:
+    propose(met)
+    taken = Entry.objects.get(action="agreement.proposed", domain_name="heating")
+    assert taken.object_type == "taken-agreement"
+
+
 def test_only_what_was_seen_is_accepted(met: World) -> None:
     row = propose(met)
     with pytest.raises(Invalid, match="not the terms"):
@@ -317,8 +336,9 @@ def test_the_database_holds_what_the_services_promise(met: World) -> None:
     first = last(row)
     with pytest.raises(IntegrityError), transaction.atomic():
         AgreementRound.objects.filter(pk=first.pk).update(ends=first.starts)
+    words = [Acceptance(round=first, side="provider", actor=met.manager) for _ in range(2)]
     with pytest.raises(IntegrityError), transaction.atomic():
-        Acceptance.objects.bulk_create([Acceptance(round=first, side="provider")] * 2)
+        Acceptance.objects.bulk_create(words)
 
 
 def test_who_sees_it(met: World) -> None:

@@ -198,6 +198,19 @@ def test_what_is_written_is_read_back(value: str) -> None:
     assert read.document == {"name": "p", "kind": "person", "attributes": {"a": value}}
 
 
+@pytest.mark.parametrize("name", ["heating", "stocks", "city", "beach", "flights"])
+def test_every_sample_loads_and_is_written_as_it_was_read(agents: None, name: str) -> None:
+    load([SAMPLES / f"{name}.yaml"])
+    text = files.export(Domain.objects.all())
+    plan = files.plan(actor=None, files=[("again.yaml", text.encode())], partial=False)
+    assert (plan.changes, plan.problems) == ((), ())
+    held = files.read_all([(name, (SAMPLES / f"{name}.yaml").read_bytes())])
+    exported = files.read_all([("export", text.encode())])
+    assert sorted((e.domain, e.kind, e.key) for e in held) == sorted(
+        (e.domain, e.kind, e.key) for e in exported
+    )
+
+
 # -- export, plan, apply ---------------------------------------------------------------------
 
 

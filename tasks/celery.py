@@ -25,6 +25,7 @@ SLOW = "slow"
 SWEEP_SECONDS = 10
 RECONCILE_SECONDS = 30
 BOUNDARY_SECONDS = 15
+CHECKPOINT_SECONDS = 60
 HOURLY = 3600
 
 app = Celery("portcullis")
@@ -63,6 +64,11 @@ app.conf.update(
             "task": "portcullis.urgent",
             "schedule": BOUNDARY_SECONDS,
             "options": {"expires": BOUNDARY_SECONDS},
+        },
+        "checkpoint": {
+            "task": "portcullis.checkpoint",
+            "schedule": CHECKPOINT_SECONDS,
+            "options": {"expires": CHECKPOINT_SECONDS},
         },
         "renew": {
             "task": "portcullis.renew",

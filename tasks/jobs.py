@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import Any
 
 from celery.signals import worker_process_shutdown
 
+from adminapp.audit.checkpoints import CheckpointRefused, make_checkpoint
 from adminapp.changes import services as changes
+from adminapp.core.authority import AuthorityError
 from adminapp.distribution import services
 from adminapp.outbox import services as outbox
 from tasks import handlers, transport
 from tasks.celery import NORMAL, SLOW, URGENT, app
+
+log = logging.getLogger("portcullis.work")
 
 # Only a recompute takes longer, and it says every few seconds that it is alive.
 STALE_CLAIM = timedelta(seconds=30)
@@ -64,6 +69,18 @@ def renew() -> int:
 def prune() -> int:
     """Forget finished rows of the outbox and bundles that were replaced long ago."""
     return outbox.prune() + services.prune()
+
+
+@app.task(name="portcullis.checkpoint")
+def checkpoint() -> bool:
+    """Have the authority sign what was added to the audit."""
+    try:
+        return make_checkpoint() is not None
+    except CheckpointRefused:
+        log.exception("the audit cannot be signed")
+    except AuthorityError as error:
+        log.warning("the audit was not signed: %s", error)
+    return False
 
 
 @worker_process_shutdown.connect

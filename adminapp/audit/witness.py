@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from django.conf import settings
+from django.utils import timezone
 
 MODE = 0o640
 
@@ -53,6 +54,16 @@ def append(note: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def begin_anew(notes: Iterable[str]) -> None:
+    """Put these notes in the place of those that are there, which are kept beside them."""
+    file = path()
+    if file.exists():
+        stamp = timezone.now().strftime("%Y%m%dT%H%M%S%f")
+        file.rename(file.with_name(f"{file.name}.{stamp}"))
+    for note in notes:
+        append(note)
 
 
 def _note(line: str) -> str:

@@ -12,11 +12,12 @@ from adminapp.audit import services as audit
 from adminapp.core.authority import get_authority
 from adminapp.core.errors import Invalid
 from adminapp.distribution import delivery, rollouts, timeline
-from adminapp.distribution.models import Notice, Revocation, Rollout
+from adminapp.distribution.models import Notice, Recipient, Revocation, Rollout
 from adminapp.distribution.serving import serving_agents
 from adminapp.identity import guests, permissions
 from adminapp.identity import services as identity
 from adminapp.identity.models import Agent, Domain, Principal, User
+from adminapp.identity.recording import person_of
 from adminapp.roles.models import Appointment
 from adminapp.roles.services import end_appointment
 from policyengine.bundles.addresses import audience
@@ -155,6 +156,7 @@ def _store_receipt(*, revocation_id: int, receipt: dict[str, Any], completed: An
         before=None,
         after={"uid": revocation.uid, "principal": revocation.principal.name},
         affects_agents=False,
+        person=person_of(revocation),
     )
 
 
@@ -233,19 +235,23 @@ def _audit(revocation: Revocation) -> None:
         before=None,
         after={"uid": revocation.uid, "reason": revocation.reason},
         affects_agents=False,
+        person=person_of(revocation),
     )
 
 
 def _write_notice(revocation: Revocation, domain: Domain, address: str) -> None:
     # INVARIANT: numbers count on without holes for each audience and domain, so that a lease's
-    # minimum proves that every notice before it arrived too.
-    last = Notice.objects.filter(audience=address, domain=domain).aggregate(top=Max("number"))[
-        "top"
-    ]
+    # minimum proves that every notice before it arrived too. What an audience says that it holds
+    # counts as well: after a restore it may know notices that the database has forgotten.
+    mine = {"audience": address, "domain": domain}
+    last = max(
+        Notice.objects.filter(**mine).aggregate(top=Max("number"))["top"] or 0,
+        Recipient.objects.filter(**mine).aggregate(top=Max("notice"))["top"] or 0,
+    )
     notice = Notice.objects.create(
         audience=address,
         domain=domain,
-        number=(last or 0) + 1,
+        number=last + 1,
         revocation=revocation,
     )
     delivery.request_notice(notice)

@@ -17,7 +17,13 @@ from adminapp.distribution.revocation import (
 )
 from adminapp.distribution.rollouts import advance as advance_rollout
 from adminapp.distribution.rollouts import begin as begin_rollout
-from adminapp.distribution.upkeep import apply_boundaries, prune, reconcile, renew_expiring
+from adminapp.distribution.upkeep import (
+    apply_boundaries,
+    prune,
+    reconcile,
+    renew_expiring,
+    resume_after_loss,
+)
 
 __all__ = [
     "Parcel",
@@ -37,5 +43,6 @@ __all__ = [
     "rebuild",
     "reconcile",
     "renew_expiring",
+    "resume_after_loss",
     "revoke_principal",
 ]

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from django.db.models import Exists, F, Max, OuterRef
 from django.utils import timezone
 
+from adminapp.audit import services as audit
 from adminapp.catalog import selectors as catalog
 from adminapp.core.authority import get_authority
 from adminapp.distribution import delivery, revocation
@@ -101,6 +102,17 @@ def prune(now: datetime | None = None) -> int:
     )
     deleted, _ = Bundle.objects.filter(Exists(newer), built_at__lt=old).delete()
     return deleted
+
+
+@audit.change
+def resume_after_loss(*, by: int) -> int:
+    """Raise every domain's revision by so much and compile it; returns how many domains.
+
+    For a database that was restored from before: agents refuse what is not newer than what they
+    hold, and nobody knows any more how far they got.
+    """
+    Domain.objects.update(revision=F("revision") + by)
+    return _raise_revision(set(Domain.objects.values_list("pk", flat=True)), "domain.restored")
 
 
 def _raise_revision(domain_ids: set[int], action: str) -> int:

@@ -1,0 +1,1 @@
+"""Backup and restore of the whole control plane, the same for every database."""

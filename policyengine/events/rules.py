@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 from policyengine.attributes import (
     And,
@@ -28,7 +28,7 @@ from policyengine.attributes import (
     unknown,
 )
 from policyengine.errors import InputError
-from policyengine.events.reading import placed
+from policyengine.events.reading import as_object, as_text, at, placed
 from policyengine.events.restriction import AttributePolicy, Direction, Removed
 from policyengine.events.types import AttributeSpec, EventTypes
 
@@ -36,6 +36,8 @@ Action: TypeAlias = Literal["suppress", "drop", "super-type", "withhold"]
 
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 """What happens where a condition does not hold, from the mildest to the strictest."""
+DIRECTIONS: Final[tuple[Direction, ...]] = get_args(Direction)
+"""What a rule concerns: deliveries, or publications."""
 CONDITION: Final = "condition"
 """The attribute's value does not meet the condition of any role that may have it."""
 SUPER_TYPE: Final = "super-type"
@@ -68,6 +70,47 @@ class AttributeRule:
     condition: str
     action: Action
     attribute: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Write `{"direction", "role", "type", "attribute", "condition", "action"}`."""
+        return {
+            "direction": self.direction,
+            "role": self.role,
+            "type": self.type,
+            "attribute": self.attribute,
+            "condition": self.condition,
+            "action": self.action,
+        }
+
+    @classmethod
+    def from_json(cls, obj: object, *, where: str = "rule") -> AttributeRule:
+        """Read what `to_json` wrote; `attribute` may be left out for the event as a whole.
+
+        Whether it fits the types is for `ValuePolicy` to say.
+
+        Args:
+            obj: the JSON object.
+            where: its name, for errors.
+
+        Raises:
+            InputError: `invalid` for another shape, `unknown` for a direction or an action
+                that does not exist; `where` names the place.
+        """
+        wanted = ("direction", "role", "type", "condition", "action")
+        fields = as_object(obj, where, required=wanted, optional=("attribute",))
+        texts = {name: as_text(fields[name], at(where, name)) for name in wanted}
+        for name, known in (("direction", DIRECTIONS), ("action", ACTIONS)):
+            if texts[name] not in known:
+                raise unknown(name, texts[name], known, where=at(where, name))
+        attribute = fields.get("attribute")
+        return cls(
+            direction=cast(Direction, texts["direction"]),
+            role=texts["role"],
+            type=texts["type"],
+            condition=texts["condition"],
+            action=cast(Action, texts["action"]),
+            attribute=None if attribute is None else as_text(attribute, at(where, "attribute")),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,3 +228,46 @@ def test_what_is_wrong_with_the_facts() -> None:
             policy().delivery([], "PoliceEvent", {}, subject=subject)  # type: ignore[arg-type]
     with pytest.raises(InputError):
         policy().publication([], "PoliceEvent", {"severity": 99})
+
+
+# -- rules in JSON ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attribute", ["location", None])
+def test_a_rule_reads_back_what_it_wrote(attribute: str | None) -> None:
+    rule = AttributeRule("read", "probationer", "BurglaryEvent", HERE, "withhold", attribute)
+    assert AttributeRule.from_json(rule.to_json()) == rule
+
+
+def test_a_rule_about_the_event_needs_no_attribute() -> None:
+    written = AttributeRule("write", "clerk", "PoliceEvent", "polCode < 4", "super-type").to_json()
+    del written["attribute"]
+    assert AttributeRule.from_json(written).attribute is None
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "where", "suggestion"),
+    [
+        ({"direction": "raed"}, "unknown", "rule.direction", "read"),
+        ({"action": "dorp"}, "unknown", "rule.action", "drop"),
+        ({"condition": 1}, "invalid", "rule.condition", None),
+        ({"attribute": ["location"]}, "invalid", "rule.attribute", None),
+        ({"roles": "clerk"}, "unknown", "rule.roles", "role"),
+    ],
+)
+def test_what_is_no_rule_says_where(
+    change: dict[str, Any], kind: str, where: str, suggestion: str | None
+) -> None:
+    written = AttributeRule("read", "clerk", "PoliceEvent", "polCode < 4", "drop").to_json()
+    with pytest.raises(InputError) as failure:
+        AttributeRule.from_json({**written, **change})
+    found = failure.value
+    assert (found.kind, found.where, found.suggestion) == (kind, where, suggestion)
+
+
+def test_what_is_no_object_or_lacks_a_field_is_no_rule() -> None:
+    with pytest.raises(InputError, match="is an object"):
+        AttributeRule.from_json(["read"])
+    with pytest.raises(InputError, match="has no `role`") as failure:
+        AttributeRule.from_json({"direction": "read"}, where="rules[3]")
+    assert failure.value.where == "rules[3].role"

@@ -70,7 +70,7 @@ class MembershipViewSet(CreateMixin, DeleteMixin, ReadViewSet):
 
     def create_with(self, actor: User, values: dict[str, Any]) -> Membership:
         self.require_change(values["domain"])
-        user = _active_user(values["user"]["username"])
+        user = active_user(values["user"]["username"])
         return services.set_membership(
             actor=actor, user=user, domain=values["domain"], role=values["role"]
         )
@@ -121,14 +121,15 @@ class DelegationViewSet(CreateMixin, DeleteMixin, ReadViewSet):
 
     def create_with(self, actor: User, values: dict[str, Any]) -> Delegation:
         self.require_change(values["domain"])
-        user = _active_user(values.pop("user")["username"])
+        user = active_user(values.pop("user")["username"])
         return services.delegate(actor=actor, user=user, **values)
 
     def delete_with(self, actor: User, row: Delegation, version: int | None) -> None:
         services.end_delegation(actor=actor, delegation=row, expected_version=version)
 
 
-def _active_user(username: str) -> User:
+def active_user(username: str) -> User:
+    """Somebody who can sign in, by name."""
     user = User.objects.filter(username=username, is_active=True).first()
     if user is None:
         raise Invalid.at("/user", f"there is no user `{username}`", "unknown")

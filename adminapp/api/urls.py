@@ -20,6 +20,7 @@ from adminapp.api import (
     policies,
     principals,
     privacy,
+    representatives,
     roles,
     trustgroups,
 )
@@ -48,6 +49,7 @@ for prefix, viewset in (
     ("agreements", agreements.AgreementViewSet),
     ("directory", agreements.DirectoryViewSet),
     ("policies", policies.PolicyViewSet),
+    ("representatives", representatives.RepresentativeViewSet),
     ("environment", environment.EnvironmentViewSet),
     ("access", access.AccessViewSet),
     ("classifications", privacy.ClassificationViewSet),

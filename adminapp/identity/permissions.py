@@ -14,6 +14,7 @@ import rules
 from adminapp.core.errors import Forbidden
 from adminapp.identity import ports
 from adminapp.identity.models import Delegation, Domain, Membership
+from adminapp.identity.querysets import sees
 
 VIEW_DOMAIN = "identity.view_domain"
 MANAGE_DOMAIN = "identity.manage_domain"
@@ -29,7 +30,9 @@ def is_operator(user: Any) -> bool:
 def is_member(user: Any, domain: Domain | None) -> bool:
     if domain is None:
         return False
-    return _memberships(user, domain).exists() or _delegations(user, domain).exists()
+    if _memberships(user, domain).exists() or _delegations(user, domain).exists():
+        return True
+    return bool(user.is_authenticated and user.is_active) and sees(user, domain.pk)
 
 
 @rules.predicate
@@ -80,7 +83,8 @@ def delegated(user: Any, domain: Domain) -> ports.Scope:
 
 
 def may_change(actor: Any, domain: Domain, kind: str, key: str, *, below: str = "") -> bool:
-    """Whether an actor may change one object: managers all, delegates what they were given.
+    """Whether an actor may change one object: managers all, delegates what they were given, and
+    whoever acts for a principal what policies let it define.
 
     Args:
         kind: `role`, `appointment`, `appointment-rule`, `event-type` or `policy`; of any other
@@ -92,7 +96,9 @@ def may_change(actor: Any, domain: Domain, kind: str, key: str, *, below: str = 
     if actor is None or may_manage(actor, domain):
         return True
     scope = delegated(actor, domain)
-    return bool(scope.roles or scope.event_types) and ports.covered(domain, scope, kind, key, below)
+    if (scope.roles or scope.event_types) and ports.covered(domain, scope, kind, key, below):
+        return True
+    return ports.permitted(actor, domain, kind, key, below)
 
 
 def require_change(actor: Any, domain: Domain, kind: str, key: str, *, below: str = "") -> None:

@@ -33,10 +33,13 @@ class Scope:
 # under; it must be covered as well, and alone decides about an object that does not exist yet.
 Coverage: TypeAlias = Callable[[Domain, Scope, str, str], bool]
 NameList: TypeAlias = Callable[[Domain], Iterable[str]]
+# Whether policies let somebody change the object of a key, put below another one.
+Right: TypeAlias = Callable[[Any, Domain, str, str], bool]
 Surroundings: TypeAlias = Callable[[Domain, "datetime | None"], Mapping[str, Any]]
 
 _coverage: dict[str, Coverage] = {}
 _delegable: dict[str, NameList] = {}
+_rights: dict[str, Right] = {}
 _surroundings: list[Surroundings] = []
 _model_checks: list[ModelCheck] = []
 _subject_checks: list[SubjectCheck] = []
@@ -62,6 +65,17 @@ def add_coverage(kind: str, covers: Coverage) -> None:
 def add_delegable(part: str, names: NameList) -> None:
     """Have `names` list what a delegation may name as `roles` or `event_types`."""
     _delegable[part] = names
+
+
+def add_right(kind: str, holds: Right) -> None:
+    """Have `holds` say whether policies let somebody change an object of this kind."""
+    _rights[kind] = holds
+
+
+def permitted(actor: Any, domain: Domain, kind: str, key: str, below: str = "") -> bool:
+    """Whether policies let somebody change an object; of most kinds they never do."""
+    holds = _rights.get(kind)
+    return holds is not None and holds(actor, domain, key, below)
 
 
 def add_environment(read: Surroundings) -> None:

@@ -10,6 +10,7 @@ from adminapp.policies import selectors, valuerules
 from adminapp.policies.language import Language
 from adminapp.policies.models import Policy
 from adminapp.policies.valuerules import ACCESS
+from policyengine.attributes import unknown
 from policyengine.errors import InputError
 
 
@@ -34,6 +35,9 @@ def policies(domain: Domain) -> Iterator[Problem]:
 def policy_problems(row: Policy, spoken: Language) -> list[Problem]:
     """What is wrong with one policy."""
     name = row.event_type.name
+    if name not in spoken.types.names:
+        error = unknown("event type", name, spoken.types.names)
+        return [Problem.from_input_error(error, "/event_type")]
     return [
         *(spoken.problems(row.expression, name) or _beside_the_point(row, spoken)),
         *spoken.attribute_problems(row.attributes, name),

@@ -121,6 +121,7 @@ class Language:
         types: the domain's event types.
         environment: types of `env.*`.
         values: what the environment says at the moment that the language was built for.
+        protections: event type -> attribute -> the kind of its protection.
     """
 
     subject: Schema
@@ -128,6 +129,7 @@ class Language:
     types: EventTypes
     environment: Schema = field(default_factory=dict)
     values: Mapping[str, Value] = field(default_factory=dict)
+    protections: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     _schemas: dict[str, Schema] = field(default_factory=dict, compare=False, repr=False)
     _ways: dict[tuple[str, str], tuple[PolicyConjunction, ...]] = field(
         default_factory=dict, compare=False, repr=False

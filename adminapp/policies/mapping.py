@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adminapp.core.moments import moment
-from adminapp.policies.models import EnvironmentVariable, Policy
+from adminapp.policies.models import EnvironmentVariable, Policy, Representative
 
 
 def snapshot(row: Policy) -> dict[str, Any]:
@@ -26,3 +26,13 @@ def snapshot(row: Policy) -> dict[str, Any]:
 def variable(row: EnvironmentVariable) -> dict[str, Any]:
     """What a variable is; what it is set to is a fact of the moment, and in no file."""
     return {"name": row.name, "title": row.title, "type": row.type}
+
+
+def representative(row: Representative) -> dict[str, Any]:
+    return {
+        "user": row.user.username,
+        "principal": row.principal.name,
+        "begins": moment(row.begins),
+        "ends": moment(row.ends),
+        "given_by": row.given_by.username if row.given_by else None,
+    }

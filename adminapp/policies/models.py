@@ -12,7 +12,7 @@ from django.utils import timezone
 from adminapp.catalog.models import EventType
 from adminapp.core import names
 from adminapp.core.models import Versioned
-from adminapp.identity.models import Domain
+from adminapp.identity.models import Domain, Principal
 from adminapp.identity.querysets import DomainScopedQuerySet
 
 
@@ -131,3 +131,47 @@ class EnvironmentVariable(Versioned):
 
     def __str__(self) -> str:
         return self.name
+
+
+class RepresentativeQuerySet(DomainScopedQuerySet):
+    domain_path = "principal__domain"
+
+    def in_force(self) -> RepresentativeQuerySet:
+        now = timezone.now()
+        return self.filter(Q(ends__isnull=True) | Q(ends__gt=now), begins__lte=now)
+
+
+class Representative(Versioned):
+    """Somebody who signs in and acts for a principal: policies to define types let them."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="representations"
+    )
+    principal = models.ForeignKey(
+        Principal, on_delete=models.CASCADE, related_name="representatives"
+    )
+    begins = models.DateTimeField(default=timezone.now, editable=False)
+    ends = models.DateTimeField(null=True, blank=True)
+    given_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    objects = RepresentativeQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "principal"],
+                condition=Q(ends__isnull=True),
+                name="representative_once",
+                violation_error_message="this person acts for the principal already",
+            ),
+            models.CheckConstraint(
+                condition=Q(ends__isnull=True) | Q(ends__gte=F("begins")),
+                name="representative_ends_after_begin",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} for {self.principal}"

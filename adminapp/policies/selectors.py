@@ -10,7 +10,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from adminapp.agreements import selectors as agreements
+from adminapp.catalog import protections
 from adminapp.catalog import selectors as catalog
+from adminapp.catalog.mapping import event_types
 from adminapp.core import journal
 from adminapp.identity import selectors as identity
 from adminapp.identity.lineage import Inherited, inherited, lineage, nearest
@@ -87,12 +89,17 @@ _NO_WORDS = frozenset({"policy"})
 
 def _language(domain: Domain, at: datetime | None) -> Language:
     surroundings = environment(domain)
+    types = catalog.domain_types(domain)
     return Language(
         subject={**catalog.subject_schema(domain), **roles.parameter_schema(domain)},
         roles=roles.role_names(domain),
-        types=catalog.engine_types(domain),
+        types=event_types(types),
         environment=surroundings.schema,
         values=surroundings.at(at or timezone.now()),
+        protections={
+            name: {attribute: held.protection.kind for attribute, held in of_type.items()}
+            for name, of_type in protections.in_force(types).items()
+        },
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from adminapp.catalog.mapping import EVENT
 from adminapp.core.errors import Invalid, Problem
+from adminapp.policies import blind
 from adminapp.policies.language import ENVIRONMENT, Language
 from adminapp.policies.models import Policy
 from policyengine.attributes import (
@@ -172,19 +173,20 @@ def _condition(
     assert rule.when is not None
     try:
         named = names(spoken.parse(rule.when, kind))
-        beyond = [name for name in named if name.startswith(EVENT)]
-        for name in beyond:
-            if name.removeprefix(EVENT) not in known:
-                raise unknown(f"attribute of `{kind}`", name.removeprefix(EVENT), known)
+        for name in (each.removeprefix(EVENT) for each in named if each.startswith(EVENT)):
+            if name not in known:
+                raise unknown(f"attribute of `{kind}`", name, known)
+        ways = [spoken.ways(text, kind) for text in (keeps_event(rule) or rule.when, rule.when)]
     except InputError as error:
-        return [Problem.from_input_error(error, place)]
-    try:
-        for text in (rule.when, keeps_event(rule) or rule.when):
-            spoken.ways(text, kind)
-    except InputError as error:
+        if error.kind not in ("unsupported", "too-large"):
+            return [Problem.from_input_error(error, place)]
         message = f"no agent could check this without reading events: {error.message}"
         return [Problem(place, message, "gate", error.at)]
-    return []
+    held = spoken.protections.get(kind, {})
+    return [
+        Problem(place, message, "gate")
+        for message in blind.unanswered(ways[-1], held, spoken.schema(kind))
+    ]
 
 
 _DONE = {"read": "read", "write": "written"}

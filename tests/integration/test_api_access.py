@@ -427,6 +427,7 @@ def test_no_address_is_forgotten_here() -> None:
         "delegations",
         "domains",
         "appointments",
+        "representatives",
         "audit",
         "outbox",
         "users",

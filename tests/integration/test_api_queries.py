@@ -37,7 +37,7 @@ from adminapp.identity.models import (
     User,
 )
 from adminapp.outbox.models import OutboxRow
-from adminapp.policies.models import EnvironmentVariable, Policy
+from adminapp.policies.models import EnvironmentVariable, Policy, Representative
 from adminapp.privacy.models import SplitPlan
 from adminapp.roles.models import Appointment, Role, RoleRule
 from adminapp.trustgroups.models import KeyEpoch, TrustGroup
@@ -61,6 +61,7 @@ PATHS = [
     "key-epochs",
     "policies",
     "environment",
+    "representatives",
     "classifications",
     "split-plans",
     "risk-acceptances",
@@ -114,6 +115,9 @@ def _model(world: World, number: int) -> None:
     KeyEpoch.objects.create(domain=domain, group_ref="key:k", number=1, wrapped="w")
     Policy.objects.create(
         domain=domain, name="p", action="publish", event_type=event_type, expression="true"
+    )
+    Representative.objects.create(
+        user=world.stranger, principal=Principal.objects.get(domain=domain)
     )
     EnvironmentVariable.objects.create(domain=domain, name="v", type={"type": "bool"})
     SplitPlan.objects.create(event_type=event_type, groups=[])

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from adminapp.distribution import services
+from adminapp.identity import selectors
+from adminapp.identity import services as identity
 from adminapp.outbox import relay
 from adminapp.outbox import services as outbox
 from tasks import recompute
@@ -74,6 +76,12 @@ def _recompute(payload: Mapping[str, Any], _sender: SenderFactory, beat: Beat) -
     recompute.run(payload["job"], beat=beat)
 
 
+def _import(payload: Mapping[str, Any], _sender: SenderFactory, beat: Beat) -> None:
+    job = selectors.import_of(payload["import"])
+    if job is not None:
+        identity.run_import(actor=None, job=job, beat=lambda _job: beat())
+
+
 _HANDLERS: Mapping[str, Callable[[Mapping[str, Any], SenderFactory, Beat], None]] = {
     "compile": _compile,
     "rebuild": _rebuild,
@@ -81,4 +89,5 @@ _HANDLERS: Mapping[str, Callable[[Mapping[str, Any], SenderFactory, Beat], None]
     "notice": _notice,
     "advance": _advance,
     "recompute": _recompute,
+    "import": _import,
 }

@@ -12,6 +12,7 @@ from adminapp.audit.checkpoints import CheckpointRefused, make_checkpoint
 from adminapp.changes import services as changes
 from adminapp.core.authority import AuthorityError
 from adminapp.distribution import services
+from adminapp.identity import services as identity
 from adminapp.outbox import services as outbox
 from tasks import handlers, transport
 from tasks.celery import NORMAL, SLOW, URGENT, app
@@ -21,7 +22,7 @@ log = logging.getLogger("portcullis.work")
 # Only a recompute takes longer, and it says every few seconds that it is alive.
 STALE_CLAIM = timedelta(seconds=30)
 
-QUEUES = {"notice": URGENT, "advance": URGENT, "recompute": SLOW}
+QUEUES = {"notice": URGENT, "advance": URGENT, "recompute": SLOW, "import": SLOW}
 
 
 def queue_for(topic: str) -> str:
@@ -67,8 +68,8 @@ def renew() -> int:
 
 @app.task(name="portcullis.prune")
 def prune() -> int:
-    """Forget finished rows of the outbox and bundles that were replaced long ago."""
-    return outbox.prune() + services.prune()
+    """Forget finished rows of the outbox, replaced bundles and imports of long ago."""
+    return outbox.prune() + services.prune() + identity.prune_imports(actor=None)
 
 
 @app.task(name="portcullis.checkpoint")

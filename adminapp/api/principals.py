@@ -20,6 +20,7 @@ from adminapp.api.base import (
 )
 from adminapp.api.fields import DomainField, SharedField
 from adminapp.api.filters import DomainFilter
+from adminapp.api.imports import ImportMixin
 from adminapp.api.pagination import Cursor
 from adminapp.api.platform import agents_by_name
 from adminapp.identity import selectors, services
@@ -146,7 +147,7 @@ class PrincipalCursor(Cursor):
         return (wanted,) if wanted in ORDERINGS else ("id",)
 
 
-class PrincipalViewSet(ServiceViewSet):
+class PrincipalViewSet(ImportMixin, ServiceViewSet):
     """Publishers, subscribers, services, persons and broker agents of a domain."""
 
     serializer_class = PrincipalSerializer

@@ -80,10 +80,13 @@ class CountedMixin:
     DRF asks for permission first and counts afterwards, so that guessing tokens would be free.
     """
 
+    upload_limit: int | None = None
+
     def initial(self: Any, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)  # type: ignore[misc]
         claimed = request.META.get("CONTENT_LENGTH") or "0"
-        if claimed.isdecimal() and int(claimed) > settings.UPLOAD_LIMIT:
+        limit = settings.UPLOAD_LIMIT if self.upload_limit is None else self.upload_limit
+        if claimed.isdecimal() and int(claimed) > limit:
             raise TooLarge
 
     def perform_authentication(self: Any, request: Request) -> None:

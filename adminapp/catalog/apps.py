@@ -9,6 +9,8 @@ class CatalogConfig(AppConfig):
         from adminapp.identity import ports
 
         ports.add_subject_check(checks.subject_values)
+        ports.set_subject_reader(checks.subject_reader)
+        ports.on_move(checks.declarations_change)
         ports.add_delegable("event_types", coverage.names)
         ports.add_coverage("event-type", coverage.event_type)
         ports.add_model_check(checks.event_types)

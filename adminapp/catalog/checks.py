@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,16 +14,41 @@ from adminapp.core import journal
 from adminapp.core.errors import Problem
 from adminapp.identity.lineage import descendants
 from adminapp.identity.models import Domain, Principal
-from policyengine.attributes import AttributeType, unknown
+from policyengine.attributes import AttributeType, Value, unknown
 from policyengine.errors import InputError
 from policyengine.privacy import Protection
 
+NUMERIC = frozenset({"int", "float"})
 _DECLARED = "declarations of subjects"
 
 
 def subject_values(domain: Domain, values: Mapping[str, Any]) -> Iterator[Problem]:
     """What a principal may not say of itself."""
     yield from _wrong_values(values, selectors.subject_types(domain))
+
+
+def subject_reader(domain: Domain) -> Callable[[str, str], Value]:
+    """Reads what a file says of a subject: text in, a value of the declared type out."""
+    declared = selectors.subject_types(domain)
+
+    def read(name: str, text: str) -> Value:
+        if name not in declared:
+            raise unknown("subject attribute", name, declared)
+        return declared[name].check(_typed(declared[name].kind, text), name)
+
+    return read
+
+
+def _typed(kind: str, text: str) -> Any:
+    """Text as a value of the kind; what cannot be stays text, and is refused as such."""
+    if kind == "bool":
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if kind in NUMERIC:
+        try:
+            return int(text) if kind == "int" else float(text)
+        except ValueError:
+            return text
+    return text
 
 
 def declarations_change(domain: Domain) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from csp.constants import NONE, SELF
@@ -183,6 +184,11 @@ CONTENT_SECURITY_POLICY = {
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 2**20
 # Files (organisations, lists of principals) may be larger; beyond this nothing is read at all.
 UPLOAD_LIMIT = env.integer("PORTCULLIS_UPLOAD_LIMIT", 32 * 2**20, minimum=2**20)
+
+# Files with principals are written to disk as they come, and may be larger still.
+IMPORT_DIR = VAR_DIR / "imports"
+IMPORT_LIMIT = env.integer("PORTCULLIS_IMPORT_LIMIT", 64 * 2**20, minimum=2**10)
+IMPORTS_KEPT = timedelta(days=30)
 
 # Language, time
 LANGUAGE_CODE = "en"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from adminapp.core.errors import Invalid
@@ -76,7 +77,12 @@ def agent(row: Agent) -> dict[str, Any]:
 
 
 def principal(row: Principal) -> dict[str, Any]:
-    homes = sorted(_homes(row), key=lambda home: home.overlay.name)
+    return principal_at(row, _homes(row))
+
+
+def principal_at(row: Principal, at: Iterable[HomeAgent]) -> dict[str, Any]:
+    """The document of a principal that is at home there."""
+    homes = sorted(at, key=lambda home: home.overlay.name)
     return {
         "name": row.name,
         "kind": row.kind,

@@ -271,6 +271,63 @@ class HomeAgent(Versioned):
         return self.agent
 
 
+def new_import() -> str:
+    """A name for the files of an import that nobody guesses."""
+    return secrets.token_hex(16)
+
+
+class PrincipalImport(Versioned):
+    """Principals from a CSV file: what was asked for, how far it is, what came of it."""
+
+    class Mode(models.TextChoices):
+        """What happens to the good rows when others are refused."""
+
+        ALL = "all"
+        VALID = "valid"
+
+    class State(models.TextChoices):
+        WAITING = "waiting"
+        CHECKING = "checking"
+        WRITING = "writing"
+        DONE = "done"
+        REFUSED = "refused"
+        CANCELLED = "cancelled"
+        FAILED = "failed"
+
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="imports")
+    uid = models.CharField(max_length=32, unique=True, default=new_import, editable=False)
+    # None is the system: a user who is deleted takes what was not done yet along.
+    user = models.ForeignKey(
+        User, null=True, blank=True, on_delete=models.CASCADE, related_name="+"
+    )
+    source = models.CharField(max_length=8, default="api", editable=False)
+    mode = models.CharField(max_length=8, choices=Mode, default=Mode.ALL)
+    dry_run = models.BooleanField(default=False)
+    state = models.CharField(max_length=16, choices=State, default=State.WAITING)
+    rows_total = models.PositiveIntegerField(default=0)
+    rows_done = models.PositiveIntegerField(default=0)
+    rows_refused = models.PositiveIntegerField(default=0)
+    rows_written = models.PositiveIntegerField(default=0)
+    error = models.TextField(blank=True)
+    created = models.DateTimeField(default=timezone.now, editable=False)
+    started = models.DateTimeField(null=True, blank=True)
+    finished = models.DateTimeField(null=True, blank=True)
+
+    objects = DomainScopedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(dry_run=False) | models.Q(rows_written=0),
+                name="dry_import_writes_nothing",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"import {self.pk}"
+
+
 class ApiToken(Versioned):
     """A bearer token; only its hash is kept."""
 

@@ -84,6 +84,7 @@ def update_domain(
     versions.save(row)
     moved = row.parent_id != parent_id
     if moved:
+        ports.moved(row)
         ports.verify_model(row)
     record_row(
         actor,

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from adminapp.core import journal
 from adminapp.core.errors import Invalid, Problem
 from adminapp.identity.lineage import descendants
-from adminapp.identity.models import Domain
+from adminapp.identity.models import Domain, Principal
 
 ModelCheck: TypeAlias = Callable[[Domain], Iterable[Problem]]
 SubjectCheck: TypeAlias = Callable[[Domain, Mapping[str, Any]], Iterable[Problem]]
@@ -37,6 +37,30 @@ NameList: TypeAlias = Callable[[Domain], Iterable[str]]
 Right: TypeAlias = Callable[[Any, Domain, str, str], bool]
 Surroundings: TypeAlias = Callable[[Domain, "datetime | None"], Mapping[str, Any]]
 
+# Reads the text of a subject attribute: name and text in, the value out; raises InputError.
+ReadValue: TypeAlias = Callable[[str, str], Any]
+SubjectReader: TypeAlias = Callable[[Domain], ReadValue]
+MoveListener: TypeAlias = Callable[[Domain], None]
+
+
+@dataclass(frozen=True)
+class Appointments:
+    """How appointments are given to many principals at once.
+
+    Args:
+        problem: what is wrong with giving an appointment of this name; None when nothing is.
+        give: gives new principals their appointments, inside the change that is running.
+    """
+
+    problem: Callable[[str], str | None]
+    give: Callable[[Iterable[tuple[Principal, tuple[str, ...]]]], None]
+
+
+Appointer: TypeAlias = Callable[[Domain, Any], Appointments]
+
+_subject_readers: list[SubjectReader] = []
+_appointers: list[Appointer] = []
+_move_listeners: list[MoveListener] = []
 _coverage: dict[str, Coverage] = {}
 _delegable: dict[str, NameList] = {}
 _rights: dict[str, Right] = {}
@@ -55,6 +79,40 @@ def add_subject_check(check: SubjectCheck) -> None:
     """Have `check` say what is wrong with the values of a principal."""
     if check not in _subject_checks:
         _subject_checks.append(check)
+
+
+def set_subject_reader(reader: SubjectReader) -> None:
+    """Have `reader` read what files say of principals."""
+    _subject_readers[:] = [reader]
+
+
+def subject_reader(domain: Domain) -> ReadValue:
+    """Reads values of the attributes that a domain declares."""
+    (reader,) = _subject_readers
+    return reader(domain)
+
+
+def set_appointer(appointer: Appointer) -> None:
+    """Have `appointer` give the appointments that files ask for."""
+    _appointers[:] = [appointer]
+
+
+def appointments_of(domain: Domain, actor: Any) -> Appointments:
+    """How `actor` gives appointments in a domain."""
+    (appointer,) = _appointers
+    return appointer(domain, actor)
+
+
+def on_move(listener: MoveListener) -> None:
+    """Have `listener` told, before the model is checked, that a domain stands elsewhere."""
+    if listener not in _move_listeners:
+        _move_listeners.append(listener)
+
+
+def moved(domain: Domain) -> None:
+    """Say that a domain stands below another one than before."""
+    for listener in _move_listeners:
+        listener(domain)
 
 
 def add_coverage(kind: str, covers: Coverage) -> None:

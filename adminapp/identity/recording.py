@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import F, ProtectedError
@@ -137,6 +139,56 @@ def record_row(
         below=below,
         person=person_of(row),
     )
+
+
+@dataclass(frozen=True)
+class BulkChange:
+    """One of many new objects: its row, its document, its natural key."""
+
+    row: Any
+    after: Any
+    key: str
+
+
+@audit.change
+def record_many(
+    actor: User | None, domain: Domain, action: str, changes: Iterable[BulkChange]
+) -> int:
+    """`record_row` for many new objects of a domain: an entry for each, one revision for all.
+
+    Args:
+        action: the same for all; its first word is the type of the objects.
+
+    Returns:
+        The domain's revision after the change.
+    """
+    book = journal.current()
+    assert book is not None
+    book.actor = book.actor or actor
+    kind = action.partition(".")[0]
+    number = 0
+
+    def entries() -> Iterator[audit.NewEntry]:
+        nonlocal number
+        for change in changes:
+            number += 1
+            item = journal.Item(kind, action, domain.name, change.key, None, change.after)
+            book.note(item)
+            yield audit.NewEntry(
+                action=action,
+                domain_name=domain.name,
+                object_type=kind,
+                object_id=change.row.pk,
+                object_name=change.key,
+                after=change.after,
+                person=person_of(change.row),
+            )
+
+    audit.write_many(actor=actor, entries=entries())
+    if number:
+        quotas.count(domain, kind, number)
+        domain.revision = _next_revision(book, domain.pk)
+    return domain.revision
 
 
 def person_of(row: Any) -> str:

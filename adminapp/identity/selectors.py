@@ -19,6 +19,7 @@ from adminapp.identity.models import (
     Membership,
     Overlay,
     Principal,
+    PrincipalImport,
     User,
 )
 
@@ -36,6 +37,15 @@ def delegations(user: Any, domain: Domain | None = None) -> QuerySet[Delegation]
     """Past ones included."""
     found = Delegation.objects.visible_to(user).select_related("user", "domain", "granted_by")
     return found if domain is None else found.filter(domain=domain)
+
+
+def imports(user: Any) -> QuerySet[PrincipalImport]:
+    return PrincipalImport.objects.visible_to(user).select_related("domain", "user")
+
+
+def import_of(pk: int) -> PrincipalImport | None:
+    """For the work on it; a domain that was deleted took its imports along."""
+    return PrincipalImport.objects.select_related("domain", "user").filter(pk=pk).first()
 
 
 def overlays(user: Any) -> QuerySet[Overlay]:

@@ -4,6 +4,12 @@
 """
 
 from adminapp.identity.delegations import delegate, end_delegation
+from adminapp.identity.imports import (
+    cancel_import,
+    prune_imports,
+    run_import,
+    start_import,
+)
 from adminapp.identity.people import (
     create_user,
     deactivate_user,
@@ -38,6 +44,7 @@ from adminapp.identity.recording import (
 )
 
 __all__ = [
+    "cancel_import",
     "create_domain",
     "create_overlay",
     "create_principal",
@@ -51,15 +58,18 @@ __all__ = [
     "issue_token",
     "mark_revoked",
     "note_token_use",
+    "prune_imports",
     "record_change",
     "record_row",
     "register_agent",
     "register_credentials",
     "remove_membership",
     "revoke_token",
+    "run_import",
     "set_agent_state",
     "set_membership",
     "set_password",
+    "start_import",
     "update_agent",
     "update_domain",
     "update_overlay",

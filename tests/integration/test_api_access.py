@@ -437,6 +437,7 @@ def test_no_address_is_forgotten_here() -> None:
         "recipients",
         "revocations",
         "jobs",
+        "principal-imports",
     }
     names = {key for key in get_resolver("adminapp.api.urls").reverse_dict if isinstance(key, str)}
     lists = {name.removesuffix("-list") for name in names if name.endswith("-list")}

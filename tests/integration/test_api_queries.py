@@ -34,6 +34,7 @@ from adminapp.identity.models import (
     Membership,
     Overlay,
     Principal,
+    PrincipalImport,
     User,
 )
 from adminapp.outbox.models import OutboxRow
@@ -52,6 +53,7 @@ PATHS = [
     "overlays",
     "agents",
     "principals",
+    "principal-imports",
     "subject-attributes",
     "attribute-keys",
     "event-types",
@@ -95,6 +97,7 @@ def _platform(world: World, number: int) -> None:
     )
     principal = Principal.objects.create(domain=domain, name="P", kind="person")
     HomeAgent.objects.create(principal=principal, overlay=overlay, agent=agent)
+    PrincipalImport.objects.create(domain=domain, user=user)
     Appointment.objects.create(principal=principal, name="licensed", issuer=user)
     OutboxRow.objects.create(topic="t", key=f"k{number}")
 

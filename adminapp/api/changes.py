@@ -114,6 +114,13 @@ class ChangeSetViewSet(CreateMixin, UpdateMixin, ReadViewSet):
     def rows(self) -> QuerySet[Any]:
         return selectors.change_sets(self.request.user)
 
+    def require_change(self, domain: Domain | None, key: str = "", *, below: str = "") -> None:
+        """Delegates draft and apply what is theirs; the services say what that is."""
+        if domain is None:
+            permissions.require_operator(self.request.user)
+        else:
+            permissions.require_part(self.request.user, domain)
+
     def create_with(self, actor: User, values: dict[str, Any]) -> ChangeSet:
         domain: Domain | None = values.pop("domain")
         if domain is None:

@@ -148,7 +148,7 @@ def _require(actor: User | None, objects: Iterable[FileObject]) -> None:
         elif not permissions.may_view(actor, rows[name]):
             raise Forbidden(f"there is no domain `{name}` that you manage")
         else:
-            permissions.require_manager(actor, rows[name])
+            permissions.require_part(actor, rows[name])
 
 
 class _Held:

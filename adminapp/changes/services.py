@@ -43,7 +43,7 @@ def draft(
     Raises:
         Invalid: an operation cannot be read (what it would do is the plan's matter).
     """
-    permissions.require_manager(actor, domain)
+    permissions.require_part(actor, domain)
     return _draft(actor, domain, read(operations, domain.name), message, source)
 
 
@@ -166,6 +166,7 @@ def approve(
 ) -> ChangeSet:
     """A second person agrees, and the change is applied as it was planned."""
     row = _open(actor, change_set, expected_version, State.SUBMITTED)
+    _require_domain(actor, row)
     _require_second(actor, row)
     _decide(actor, row, Decision.Verdict.APPROVED, comment)
     return _apply(actor, row, None, approved=True)
@@ -181,6 +182,7 @@ def reject(
 ) -> ChangeSet:
     """A second person says no, and why."""
     row = _open(actor, change_set, expected_version, State.SUBMITTED)
+    _require_domain(actor, row)
     _require_second(actor, row)
     if not comment.strip():
         raise Invalid.at("/comment", "say why, so that the author can do better")
@@ -414,7 +416,10 @@ def _open(
     actor: User | None, change_set: ChangeSet, expected_version: int | None, *states: str
 ) -> ChangeSet:
     row = versions.locked(change_set, expected_version)
-    _require_domain(actor, row)
+    if row.domain is None or actor is None or actor.pk != row.author_id:
+        _require_domain(actor, row)
+    else:
+        permissions.require_part(actor, row.domain)
     if row.state not in states:
         raise InUse(f"this change set is {row.state}")
     return row

@@ -73,6 +73,16 @@ def require_manager(actor: Any, domain: Domain) -> None:
         raise Forbidden(f"only managers of `{domain.name}` may do this")
 
 
+def require_part(actor: Any, domain: Domain) -> None:
+    """Raises Forbidden unless the actor may change something of the domain; what exactly is for
+    each service to say.
+    """
+    if actor is None or may_manage(actor, domain):
+        return
+    if delegated(actor, domain) == ports.Scope():
+        raise Forbidden(f"only managers of `{domain.name}` and their delegates may do this")
+
+
 def delegated(user: Any, domain: Domain) -> ports.Scope:
     """What of a domain is delegated to a user now, over all their delegations."""
     rows = list(_delegations(user, domain).values_list("roles", "event_types"))

@@ -74,7 +74,7 @@ def test_who_may_draft_and_see(everybody: dict[str, Client]) -> None:
     body = {"domain": "flights", "operations": [ROLE]}
     codes = {name: post(everybody[name], "change-sets", body).status_code for name in STANDINGS}
     assert codes == {
-        "operator": 201, "manager": 201, "auditor": 403, "delegate": 403,
+        "operator": 201, "manager": 201, "auditor": 403, "delegate": 201,
         "stranger": 404, "colleague": 404, "anonymous": 401,
     }  # fmt: skip
     pk = ChangeSet.objects.filter(state="draft").latest("pk").pk
@@ -157,6 +157,20 @@ def test_a_revision_is_restored_by_a_draft(everybody: dict[str, Client], world: 
     assert wrong.json()["errors"][0]["pointer"] == "/revision"
 
 
+def test_a_delegate_changes_what_was_delegated_and_no_more(everybody: dict[str, Client]) -> None:
+    client = everybody["delegate"]
+    own = {"op": "put", "kind": "role", "document": {"name": "airline", "title": "Airlines"}}
+    pk = drafted(client, own).json()["id"]
+    assert step(client, pk, "plan").json()["plan"]["problems"] == []
+    assert step(client, pk, "submit").json()["state"] == "applied"
+    pk = drafted(client).json()["id"]
+    (problem,) = step(client, pk, "plan").json()["plan"]["problems"]
+    assert "only managers" in problem["detail"]
+    assert step(client, pk, "submit").status_code == 400
+    assert send(client, "apply").status_code == 400
+    assert not Role.objects.filter(name="pilot").exists()
+
+
 # -- files -----------------------------------------------------------------------------------
 
 
@@ -184,7 +198,7 @@ def test_export_plan_and_apply(everybody: dict[str, Client], world: World) -> No
 def test_who_may_send_files(everybody: dict[str, Client]) -> None:
     codes = {name: send(everybody[name], "plan").status_code for name in STANDINGS}
     assert codes == {
-        "operator": 200, "manager": 200, "auditor": 403, "delegate": 403,
+        "operator": 200, "manager": 200, "auditor": 403, "delegate": 200,
         "stranger": 403, "colleague": 403, "anonymous": 401,
     }  # fmt: skip
     exports = {

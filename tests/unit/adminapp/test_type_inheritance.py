@@ -13,6 +13,7 @@ from adminapp.catalog.models import EventType
 from adminapp.core.errors import InUse, Invalid
 from adminapp.identity import services as identity
 from adminapp.identity.models import Domain
+from adminapp.policies import reach
 from adminapp.policies import services as policies
 from adminapp.policies.models import Policy
 from tests.support.control_plane import CARRIER, World, attribute
@@ -206,3 +207,35 @@ def test_principals_are_read_only_when_their_declarations_change(world: World) -
 def test_the_document_of_a_type_names_its_parent(world: World, regional: Domain) -> None:
     hop = create(regional, "Hop", parent=world.departure)
     assert mapping.event_type(hop)["parent"] == "Departure"
+
+
+def test_a_domain_that_moves_has_other_declarations(world: World, regional: Domain) -> None:
+    identity.create_principal(
+        actor=None, domain=regional, name="Hopper", kind="subscriber", attributes={"carrier": "DL"}
+    )
+    with pytest.raises(Invalid, match="Hopper"):
+        identity.update_domain(
+            actor=world.operator, domain=regional, data={"parent": world.heating}
+        )
+
+
+def test_a_policy_holds_for_a_sub_tree_of_names_and_of_instances(world: World) -> None:
+    telemetry = create(world.heating, "Telemetry", attributes=[attribute("place")])
+    create(world.heating, "WaterPressure", parent=telemetry)
+    services.create_subject_attribute(
+        actor=None, domain=world.heating, name="trained", type={"type": "bool"}
+    )
+    identity.create_principal(
+        actor=None, domain=world.heating, name="Nora", kind="person", attributes={"trained": True}
+    )
+    policies.create_policy(
+        actor=None,
+        domain=world.heating,
+        name="north",
+        action="subscribe",
+        event_type=telemetry,
+        expression='subject.trained && event.place.startsWith("north/")',
+    )
+    found = {(each.type, each.condition) for each in reach.take(world.heating).effective()}
+    condition = "where event.place begins with north/"
+    assert found == {("Telemetry", condition), ("WaterPressure", condition)}

@@ -23,6 +23,7 @@ from adminapp.api.filters import DomainFilter
 from adminapp.api.imports import ImportMixin
 from adminapp.api.pagination import Cursor
 from adminapp.api.platform import agents_by_name
+from adminapp.api.sessions import RolesMixin
 from adminapp.identity import selectors, services
 from adminapp.identity.models import Agent, HomeAgent, Principal, User
 from adminapp.identity.selectors import enrolled
@@ -147,7 +148,7 @@ class PrincipalCursor(Cursor):
         return (wanted,) if wanted in ORDERINGS else ("id",)
 
 
-class PrincipalViewSet(ImportMixin, ServiceViewSet):
+class PrincipalViewSet(ImportMixin, RolesMixin, ServiceViewSet):
     """Publishers, subscribers, services, persons and broker agents of a domain."""
 
     serializer_class = PrincipalSerializer

@@ -23,7 +23,13 @@ from adminapp.core.errors import Invalid
 from adminapp.identity.models import Domain, Principal, User
 from adminapp.identity.selectors import principals
 from adminapp.roles import mapping, selectors, services
-from adminapp.roles.models import Appointment, Role, RoleRule
+from adminapp.roles.findings import findings
+from adminapp.roles.models import (
+    Appointment,
+    AppointmentRule,
+    Role,
+    RoleRule,
+)
 
 
 @extend_schema_field({"type": "array", "items": {"type": "string"}})
@@ -64,23 +70,29 @@ class TermField(ParameterField):
     """Text or a number."""
 
 
-class RuleSerializer(StrictSerializer):
+class ActivationRuleSerializer(StrictSerializer):
     """One way to activate a role."""
 
     role = serializers.CharField(
-        required=False, help_text="What is activated: `officer(x)`; the bare name by default."
+        required=False,
+        max_length=4096,
+        help_text="What is activated: `officer(x)`; the bare name by default.",
     )
     prerequisites = serializers.ListField(
-        child=serializers.CharField(), required=False, help_text="Roles: `employee(x)`."
+        child=serializers.CharField(max_length=4096),
+        required=False,
+        help_text="Roles: `employee(x)`.",
     )
     appointments = serializers.ListField(
-        child=serializers.CharField(), required=False, help_text="Appointments: `badge(x, y)`."
+        child=serializers.CharField(max_length=4096),
+        required=False,
+        help_text="Appointments: `badge(x, y)`.",
     )
     constraints = ConstraintsField(
         required=False, help_text="Conditions on the environment: `env.hour >= 9`."
     )
     membership = serializers.ListField(
-        child=serializers.CharField(),
+        child=serializers.CharField(max_length=20_000),
         required=False,
         help_text="The conditions above that must keep holding; all by default.",
     )
@@ -94,16 +106,39 @@ class RoleSerializer(VersionedSerializer):
     name = serializers.CharField(max_length=64)
     title = serializers.CharField(max_length=200, required=False, allow_blank=True)
     parameters = serializers.ListField(child=ParameterField(), required=False)
-    rules = RuleSerializer(many=True, required=False)
+    rules = ActivationRuleSerializer(many=True, required=False)
+
+
+class RoleFindingSerializer(serializers.Serializer[Any]):
+    """Something about a role that its author hardly meant."""
+
+    role = serializers.CharField()
+    rule = serializers.IntegerField(allow_null=True, help_text="Which of its rules, from 0.")
+    kind = serializers.CharField()
+    detail = serializers.CharField()
+    suggestion = serializers.CharField(allow_null=True)
+
+
+class RoleDetailSerializer(RoleSerializer):
+    """A role with what was found about it."""
+
+    findings = serializers.SerializerMethodField()
+
+    @extend_schema_field(RoleFindingSerializer(many=True))
+    def get_findings(self, row: Role) -> list[dict[str, Any]]:
+        return [each.to_json() for each in findings(row.domain) if each.role == row.name]
 
 
 class RoleViewSet(ServiceViewSet):
     """Roles; their rules are alternatives."""
 
     kind = "role"
-    serializer_class = RoleSerializer
+    serializer_class = RoleDetailSerializer
     filterset_class = DomainFilter
     fixed = ("domain",)
+
+    def get_serializer_class(self) -> type[RoleSerializer]:
+        return RoleSerializer if self.action == "list" else RoleDetailSerializer
 
     def rows(self) -> QuerySet[Any]:
         return selectors.roles(self.request.user)
@@ -123,6 +158,61 @@ class RoleViewSet(ServiceViewSet):
         services.delete_role(actor=actor, role=row, expected_version=version)
 
 
+# -- who may appoint -------------------------------------------------------------------------
+
+
+class AppointmentRuleSerializer(VersionedSerializer):
+    domain = DomainField()
+    name = serializers.CharField(max_length=64)
+    title = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    parameters = serializers.ListField(child=ParameterField(), required=False)
+    by = serializers.ListField(
+        child=serializers.CharField(max_length=4096),
+        required=False,
+        help_text="Roles that may appoint: `chief`, or `chief(station)` with parameters of the"
+        " appointment.",
+    )
+    longest = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=2**31 - 1,
+        help_text="How many seconds such an appointment may last; null is for good.",
+    )
+    lapses_with_issuer = serializers.BooleanField(
+        required=False, help_text="Whether it ends when who gave it may not give it any more."
+    )
+
+
+class AppointmentRuleViewSet(ServiceViewSet):
+    """Who may appoint, beside managers, and for how long."""
+
+    kind = "appointment-rule"
+    serializer_class = AppointmentRuleSerializer
+    filterset_class = DomainFilter
+
+    def rows(self) -> QuerySet[Any]:
+        return selectors.appointment_rules(self.request.user)
+
+    def create_with(self, actor: User, values: dict[str, Any]) -> AppointmentRule:
+        return services.create_appointment_rule(actor=actor, **values)
+
+    def update_with(
+        self, actor: User, row: AppointmentRule, values: dict[str, Any], version: int | None
+    ) -> AppointmentRule:
+        return services.update_appointment_rule(
+            actor=actor, appointment_rule=row, data=values, expected_version=version
+        )
+
+    def delete_with(self, actor: User, row: AppointmentRule, version: int | None) -> None:
+        services.delete_appointment_rule(
+            actor=actor, appointment_rule=row, expected_version=version
+        )
+
+
+# -- appointments ----------------------------------------------------------------------------
+
+
 class AppointmentSerializer(VersionedSerializer):
     domain = serializers.CharField(source="principal.domain.name", read_only=True)
     principal = serializers.IntegerField(source="principal_id", help_text="Its identifier.")
@@ -131,9 +221,26 @@ class AppointmentSerializer(VersionedSerializer):
     parameters = serializers.ListField(
         child=TermField(), required=False, help_text="Values: `[7, West]` of `badge(7, West)`."
     )
+    number = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=32_767,
+        help_text="Tells it from others that say the same; the least free one by default.",
+    )
     starts = serializers.DateTimeField(required=False)
     ends = serializers.DateTimeField(required=False, allow_null=True)
+    closed = serializers.DateTimeField(
+        read_only=True, allow_null=True, help_text="When it ended, or its lapse was recorded."
+    )
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
     issuer = serializers.CharField(source="issuer.username", read_only=True, allow_null=True)
+    issued_by = serializers.IntegerField(
+        source="issued_by_id",
+        required=False,
+        allow_null=True,
+        help_text="The principal that gives it by one of its roles; null when a manager does.",
+    )
+    issued_by_name = serializers.CharField(source="issued_by.name", read_only=True, allow_null=True)
 
 
 class AppointmentFilter(filters.FilterSet):
@@ -142,6 +249,9 @@ class AppointmentFilter(filters.FilterSet):
     )
     principal = filters.NumberFilter(field_name="principal_id")
     name = filters.CharFilter()
+    open = filters.BooleanFilter(
+        field_name="closed", lookup_expr="isnull", help_text="Whether it has not ended yet."
+    )
 
 
 class AppointmentViewSet(CreateMixin, DeleteMixin, ReadViewSet):
@@ -158,15 +268,22 @@ class AppointmentViewSet(CreateMixin, DeleteMixin, ReadViewSet):
         return row.principal.domain
 
     def create_with(self, actor: User, values: dict[str, Any]) -> Appointment:
-        principal = _principal(actor, values.pop("principal_id"))
-        return services.appoint(actor=actor, principal=principal, **values)
+        principal = principal_of(actor, values.pop("principal_id"), "/principal")
+        issuer = values.pop("issued_by_id", None)
+        return services.appoint(
+            actor=actor,
+            principal=principal,
+            issued_by=None if issuer is None else principal_of(actor, issuer, "/issued_by"),
+            **values,
+        )
 
     def delete_with(self, actor: User, row: Appointment, version: int | None) -> None:
         services.end_appointment(actor=actor, appointment=row, expected_version=version)
 
 
-def _principal(actor: User, pk: int) -> Principal:
+def principal_of(actor: User, pk: int, pointer: str) -> Principal:
+    """The principal of a number, if the actor may see it."""
     found = principals(actor).filter(pk=pk).first()
     if found is None:
-        raise Invalid.at("/principal", f"there is no principal {pk}", "unknown")
+        raise Invalid.at(pointer, f"there is no principal {pk}", "unknown")
     return found

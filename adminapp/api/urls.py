@@ -23,6 +23,7 @@ from adminapp.api import (
     privacy,
     representatives,
     roles,
+    sessions,
     trustgroups,
 )
 from adminapp.api.docs import DocsView, SchemaView
@@ -46,6 +47,9 @@ for prefix, viewset in (
     ("event-types", event_types.EventTypeViewSet),
     ("roles", roles.RoleViewSet),
     ("appointments", roles.AppointmentViewSet),
+    ("appointment-rules", roles.AppointmentRuleViewSet),
+    ("role-settings", sessions.RoleSettingsViewSet),
+    ("sessions", sessions.SessionViewSet),
     ("trust-groups", trustgroups.TrustGroupViewSet),
     ("key-epochs", trustgroups.KeyEpochViewSet),
     ("agreements", agreements.AgreementViewSet),

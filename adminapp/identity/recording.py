@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, ProtectedError
+from django.db.models import F, ProtectedError, RestrictedError
 
 from adminapp.audit import services as audit
 from adminapp.core import journal
@@ -208,5 +208,5 @@ def delete_row(row: Any, message: str) -> None:
     """Delete a row, or say that others stand on it."""
     try:
         row.delete()
-    except ProtectedError as error:
+    except (ProtectedError, RestrictedError) as error:
         raise InUse(message) from error

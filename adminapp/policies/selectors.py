@@ -161,18 +161,14 @@ def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:
     """When access next changes by itself: a policy, appointment or agreement begins or ends, a
     certificate runs out, or the clock decides anew.
     """
-    from adminapp.roles.models import Appointment
-
     rows = effective_rows(domain)
     moments = [moment for row in rows for moment in (row.valid_from, row.valid_until) if moment]
-    held = Appointment.objects.filter(principal__domain=domain)
-    moments += held.filter(starts__gt=after).values_list("starts", flat=True)
-    moments += held.filter(ends__gt=after).values_list("ends", flat=True)
     moments += [
         moment
         for moment in (
             identity.next_expiry(domain, after=after),
             agreements.next_boundary(domain, after=after),
+            roles.next_boundary(domain, after=after),
             _next_by_the_clock(domain, rows, after),
         )
         if moment is not None
@@ -181,7 +177,9 @@ def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:
 
 
 def _next_by_the_clock(domain: Domain, rows: Iterable[Policy], after: datetime) -> datetime | None:
-    """When a test of the clock in an enabled policy first answers otherwise."""
+    """When a test of the clock in an enabled policy, or a constraint of a role, first answers
+    otherwise.
+    """
     texts = [
         (text, row.event_type.name)
         for row in rows
@@ -189,10 +187,12 @@ def _next_by_the_clock(domain: Domain, rows: Iterable[Policy], after: datetime) 
         for text in (row.expression, *(rule["when"] for rule in row.rules if rule["when"]))
         if ENVIRONMENT in text
     ]
-    if not texts:
+    tests = list(roles.clock_tests(domain))
+    if texts:
+        spoken = language(domain)
+        tests += [literal for text, kind in texts for literal in spoken.tests(text, kind)]
+    if not tests:
         return None
-    spoken = language(domain)
-    tests = [literal for text, kind in texts for literal in spoken.tests(text, kind)]
     return environment(domain).next_change(tests, after)
 
 

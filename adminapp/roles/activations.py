@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any, TypeAlias
@@ -125,6 +125,27 @@ def activations_of(crowd: Crowd, principals: Sequence[int], declared: Declared) 
         parameters,
         frozenset(principals[position] for position in overfull),
     )
+
+
+def of_sessions(
+    crowd: Crowd, owners: Sequence[int], principals: Sequence[int], declared: Declared
+) -> Activations:
+    """Lay out what sessions have activated, each session as variants of its own.
+
+    Args:
+        crowd: positions are sessions; those of the principals themselves come first.
+        owners: for each of its positions that of the principal.
+        principals: primary keys.
+        declared: parameters of the roles that have some.
+    """
+    keys = [principals[owner] for owner in owners]
+    found = activations_of(crowd, keys, declared)
+    rows = [owners[row] for row in found.owners]
+    present = found.present
+    if found.overfull:  # too much in one session is too much
+        for row, owner in enumerate(rows):
+            present[row] &= principals[owner] not in found.overfull
+    return replace(found, principals=tuple(principals), owners=rows, present=present)
 
 
 def _columns(

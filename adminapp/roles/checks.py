@@ -11,7 +11,9 @@ from adminapp.roles import mapping, selectors
 from adminapp.roles.models import Role
 from policyengine.attributes import unknown
 from policyengine.errors import InputError
-from policyengine.roles import Rule, in_order
+from policyengine.roles import Rule, in_order, read_atom
+
+WORDS = {"roles": "role", "appointment-rules": "appointment"}
 
 
 def rules(domain: Domain) -> Iterator[Problem]:
@@ -55,12 +57,32 @@ def _count(role: Role, found: int) -> str:
     return f"`{role.name}` has {count} parameter{'' if count == 1 else 's'}, and here {found}"
 
 
-def seen_from(role: str, problem: Problem) -> Problem:
-    """A problem as it is pointed at from a role's own document; others are named in words."""
-    prefix = f"/roles/{role}/"
-    if problem.pointer.startswith(prefix):
-        return replace(problem, pointer=problem.pointer.removeprefix(f"/roles/{role}"))
-    if not problem.pointer.startswith("/roles/"):
+def appointment_rules(domain: Domain) -> Iterator[Problem]:
+    """Roles that may appoint and do not exist, or have other parameters."""
+    rows = selectors.effective_appointment_rules(domain)
+    if not rows:
+        return
+    roles = {each.row.name: each.row for each in selectors.effective_roles(domain)}
+    for each in rows:
+        for index, text in enumerate(each.row.by):
+            atom, place = read_atom(text), f"/appointment-rules/{each.row.name}/by/{index}"
+            role = roles.get(atom.name)
+            if role is None:
+                yield Problem.from_input_error(unknown("role", atom.name, roles), place)
+            elif atom.terms and len(atom.terms) != len(role.parameters):
+                yield Problem(place, _count(role, len(atom.terms)))
+
+
+def seen_from(place: str, problem: Problem) -> Problem:
+    """A problem as it is pointed at from an object's own document; others are named in words.
+
+    Args:
+        place: the object, such as `/roles/officer`.
+    """
+    if problem.pointer.startswith(f"{place}/"):
+        return replace(problem, pointer=problem.pointer.removeprefix(place))
+    _, what, *rest = problem.pointer.split("/", 3) if problem.pointer else ("", "")
+    if what not in WORDS or not rest:
         return problem
-    other = problem.pointer.split("/")[2]
-    return replace(problem, pointer="", message=f"role `{other}`: {problem.message}")
+    message = f"{WORDS[what]} `{rest[0]}`: {problem.message}"
+    return replace(problem, pointer="", message=message)

@@ -1,49 +1,50 @@
-"""What constraints may speak of: `env.hour` and its like, of a domain, at a moment."""
+"""What constraints may speak of, of a domain, at a moment; and what they ask the clock."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 
+from adminapp.core import clock
 from adminapp.identity import ports
 from adminapp.identity.models import Domain
-from policyengine.attributes import Value
-from policyengine.roles.constraints import PREFIX
+from policyengine.attributes import AttributeType, Equal, Literal, Test, Value, parse
+from policyengine.attributes.syntax import walk
+from policyengine.roles import Constraint
 
-# How long each value of the clock stays what it is, from a whole multiple of it on.
-CLOCK = {
-    "env.minute": timedelta(minutes=1),
-    "env.hour": timedelta(hours=1),
-    "env.weekday": timedelta(days=1),
-    "env.day": timedelta(days=1),
-    "env.month": timedelta(days=1),
-    "env.year": timedelta(days=1),
+# A value of the clock that is compared with another value, and not with a number, may decide
+# anew whenever it changes: these change at least as often.
+_FINER = {
+    clock.TIME: clock.MINUTE,
+    clock.DATE: clock.DAY,
+    clock.YEAR: clock.MONTH,
 }
 
 
 def environment(domain: Domain, at: datetime) -> dict[str, Value]:
-    """Everything that is set for a domain at a moment, by full name."""
-    return {**clock(at), **ports.environment(domain, at)}
+    """Everything that is set for a domain at a moment, by full name: the clock, and variables."""
+    return ports.environment(domain, at)
 
 
-def clock(at: datetime) -> dict[str, Value]:
-    """Values of the clock, in UTC; Monday is weekday 1."""
-    moment = at.astimezone(UTC)
-    return {
-        f"{PREFIX}minute": moment.minute,
-        f"{PREFIX}hour": moment.hour,
-        f"{PREFIX}weekday": moment.isoweekday(),
-        f"{PREFIX}day": moment.day,
-        f"{PREFIX}month": moment.month,
-        f"{PREFIX}year": moment.year,
-    }
+def clock_tests(constraints: Iterable[Constraint]) -> list[Literal]:
+    """What constraints ask the clock."""
+    return list(dict.fromkeys(test for each in constraints for test in _tests(each)))
 
 
-def next_tick(names: frozenset[str], after: datetime) -> datetime | None:
-    """When the first of some values of the clock may change; None when none is of the clock."""
-    steps = [CLOCK[name] for name in names if name in CLOCK]
-    if not steps:
-        return None
-    step = min(steps)
-    moment = after.astimezone(UTC)
-    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
-    return midnight + step * ((moment - midnight) // step + 1)
+def _tests(constraint: Constraint) -> Iterator[Literal]:
+    if not any(name in clock.FACTS for name in constraint.names):
+        return
+    schema = {use.name: AttributeType(use.kind or "string") for use in constraint.uses}  # type: ignore[arg-type]
+    for node in walk(parse(constraint.text, schema, joins=True)):
+        if isinstance(node, Test) and node.attribute in clock.FACTS:
+            yield Literal(node.attribute, node.op, node.value)
+        elif isinstance(node, Equal):
+            for name in (node.left, node.right):
+                if name in clock.FACTS:
+                    yield from _every_value(_FINER.get(name, name))
+
+
+def _every_value(name: str) -> Iterator[Literal]:
+    declared = clock.FACTS[name]
+    least, most = int(declared.minimum or 0), int(declared.maximum or 0)
+    yield from (Literal(name, "==", value) for value in range(least, most + 1))

@@ -7,12 +7,13 @@ from typing import Any
 
 from django.utils.dateparse import parse_datetime
 
+from adminapp.core import moments
 from adminapp.core.errors import Invalid
 from adminapp.identity import kinds
 from adminapp.identity.kinds import Document, Kind
 from adminapp.identity.models import Domain, Principal, User
-from adminapp.roles import mapping, services
-from adminapp.roles.models import Appointment, Role
+from adminapp.roles import mapping, reading, services
+from adminapp.roles.models import Appointment, AppointmentRule, Role, RoleSettings
 
 RULE_DEFAULTS = {
     "role": None,
@@ -22,10 +23,14 @@ RULE_DEFAULTS = {
     "membership": [],
 }
 
+SETTINGS = "roles"  # the one key of the one object of its kind
+
 
 def register_all() -> None:
     """Make the kinds of this area known."""
     kinds.register(ROLE)
+    kinds.register(ROLE_SETTINGS)
+    kinds.register(APPOINTMENT_RULE)
     kinds.register(APPOINTMENT)
 
 
@@ -63,14 +68,89 @@ ROLE = Kind(
 )
 
 
+# -- who may appoint -------------------------------------------------------------------------
+
+
+def _appointment_rules(domain: Domain) -> dict[str, Document]:
+    rows = AppointmentRule.objects.filter(domain=domain).order_by("name")
+    return {row.name: mapping.appointment_rule(row) for row in rows}
+
+
+def _normal_appointment_rule(_domain: Domain | None, document: Document) -> Document:
+    parameters = reading.read_parameters(document["parameters"])
+    names = {each.name for each in parameters}
+    return {
+        **document,
+        "parameters": [each.to_json() for each in parameters],
+        "by": reading.read_appointers(document["by"], names),
+    }
+
+
+APPOINTMENT_RULE = Kind(
+    name="appointment-rule",
+    rank=30,
+    documents=_appointment_rules,
+    find=lambda domain, key: AppointmentRule.objects.filter(domain=domain, name=key).first(),
+    create=lambda actor, domain, _key, document: services.create_appointment_rule(
+        actor=actor, domain=domain, **document
+    ),
+    update=lambda actor, row, document: services.update_appointment_rule(
+        actor=actor,
+        appointment_rule=row,
+        data={name: value for name, value in document.items() if name != "name"},
+    ),
+    delete=lambda actor, row: services.delete_appointment_rule(actor=actor, appointment_rule=row),
+    document=mapping.appointment_rule,
+    defaults={
+        "title": "",
+        "parameters": [],
+        "by": [],
+        "longest": None,
+        "lapses_with_issuer": False,
+    },
+    normal=_normal_appointment_rule,
+    inherits=True,
+)
+
+
+# -- how roles count -------------------------------------------------------------------------
+
+
+def _settings(domain: Domain) -> dict[str, Document]:
+    row = RoleSettings.objects.filter(domain=domain, by_session=True).first()
+    return {} if row is None else {SETTINGS: mapping.settings(row)}
+
+
+def _set_settings(actor: User | None, domain: Domain, document: Document) -> RoleSettings:
+    return services.set_role_settings(actor=actor, domain=domain, by_session=document["by_session"])
+
+
+ROLE_SETTINGS = Kind(
+    name="role-settings",
+    rank=5,
+    documents=_settings,
+    find=lambda domain, _key: RoleSettings.objects.filter(domain=domain, by_session=True).first(),
+    create=lambda actor, domain, _key, document: _set_settings(actor, domain, document),
+    update=lambda actor, row, document: _set_settings(actor, row.domain, document),
+    delete=lambda actor, row: services.set_role_settings(
+        actor=actor, domain=row.domain, by_session=False
+    ),
+    document=mapping.settings,
+    required=(),
+    defaults={"by_session": False},
+    key=lambda _document: SETTINGS,
+)
+
+
 # -- appointments ----------------------------------------------------------------------------
 
 
 def _appointments(domain: Domain) -> dict[str, Document]:
     rows = Appointment.objects.filter(
-        principal__domain=domain, principal__state=Principal.State.ACTIVE
+        principal__domain=domain, principal__state=Principal.State.ACTIVE, closed__isnull=True
     )
-    held = rows.lasting().select_related("principal").order_by("principal__name", "name", "id")
+    held = rows.lasting().select_related("principal", "issued_by")
+    held = held.order_by("principal__name", "atom", "number")
     documents = [mapping.appointment(row) for row in held]
     return {mapping.appointment_key(document): document for document in documents}
 
@@ -78,25 +158,53 @@ def _appointments(domain: Domain) -> dict[str, Document]:
 def _find_appointment(domain: Domain, key: str) -> Appointment | None:
     principal, _, text = key.partition("/")
     rows = Appointment.objects.filter(principal__domain=domain, principal__name=principal)
-    named = rows.lasting().filter(name=text.partition("(")[0]).order_by("-id")
-    return next((row for row in named if mapping.atom_text(row) == text), None)
+    atom, number = _numbered(text)
+    named = rows.lasting().filter(atom=atom, number=number, closed__isnull=True)
+    return named.select_related("principal__domain", "issued_by").first()
+
+
+def _numbered(text: str) -> tuple[str, int]:
+    """`badge(7)#2` in its two parts."""
+    atom, mark, number = text.rpartition("#")
+    if mark and number.isdecimal() and (atom.isidentifier() or atom.endswith(")")):
+        return atom, int(number)
+    return text, 1
+
+
+def _normal_appointment(domain: Domain | None, document: Document) -> Document:
+    """Values in their one form; where no start is named, that of the appointment that is there."""
+    name = str(document["name"])
+    found = {**document, "parameters": list(reading.read_terms(document["parameters"], name))}
+    for field in ("starts", "ends"):
+        found[field] = moments.moment(_moment(document, field))
+    if found["starts"] is None and domain is not None:
+        row = _find_appointment(domain, mapping.appointment_key(found))
+        found["starts"] = None if row is None else moments.moment(row.starts)
+    return found
 
 
 def _appoint(actor: User | None, domain: Domain, _key: str, document: Document) -> Appointment:
-    principal = Principal.objects.filter(
-        domain=domain, name=document["principal"], state=Principal.State.ACTIVE
-    ).first()
-    if principal is None:
-        name = document["principal"]
-        raise Invalid.at("/principal", f"there is no active principal `{name}`", "unknown")
     return services.appoint(
         actor=actor,
-        principal=principal,
+        principal=_principal(domain, document["principal"], "/principal"),
         name=document["name"],
         parameters=document["parameters"],
+        number=document["number"],
         starts=_moment(document, "starts"),
         ends=_moment(document, "ends"),
+        issued_by=_principal(domain, document["issued_by"], "/issued_by")
+        if document["issued_by"] is not None
+        else None,
+        reason=document["reason"],
     )
+
+
+def _principal(domain: Domain, name: str, pointer: str) -> Principal:
+    rows = Principal.objects.filter(domain=domain, state=Principal.State.ACTIVE)
+    found = rows.filter(name=name).select_related("domain").first()
+    if found is None:
+        raise Invalid.at(pointer, f"there is no active principal `{name}`", "unknown")
+    return found
 
 
 def _again(actor: User | None, row: Appointment, document: Document) -> Appointment:
@@ -125,7 +233,15 @@ APPOINTMENT = Kind(
     delete=lambda actor, row: services.end_appointment(actor=actor, appointment=row),
     document=mapping.appointment,
     required=("principal", "name"),
-    defaults={"parameters": [], "starts": None, "ends": None},
+    defaults={
+        "parameters": [],
+        "number": 1,
+        "starts": None,
+        "ends": None,
+        "issued_by": None,
+        "reason": "",
+    },
     key=mapping.appointment_key,
+    normal=_normal_appointment,
     person=True,
 )

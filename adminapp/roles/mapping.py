@@ -15,7 +15,14 @@ from typing import Any
 from adminapp.core.errors import Invalid
 from adminapp.core.moments import moment
 from adminapp.roles import reading
-from adminapp.roles.models import Appointment, Role
+from adminapp.roles.models import (
+    Appointment,
+    AppointmentRule,
+    Role,
+    RoleSession,
+    RoleSettings,
+    SessionRole,
+)
 from adminapp.roles.models import RoleRule as RoleRuleRow
 from adminapp.roles.reading import Parameter
 from policyengine.attributes import AttributeType
@@ -100,10 +107,26 @@ def role(row: Role) -> dict[str, Any]:
     }
 
 
+def appointment_rule(row: AppointmentRule) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "title": row.title,
+        "parameters": row.parameters,
+        "by": row.by,
+        "longest": row.longest,
+        "lapses_with_issuer": row.lapses_with_issuer,
+    }
+
+
+def settings(row: RoleSettings) -> dict[str, Any]:
+    return {"by_session": row.by_session}
+
+
 def appointment_key(document: Mapping[str, Any]) -> str:
-    """The natural key of an appointment's document."""
+    """The natural key of an appointment's document: `United/badge(7, West)`, `United/badge#2`."""
     name = reading.written(str(document.get("name", "")), document.get("parameters", ()))
-    return f"{document.get('principal', '')}/{name}"
+    number = document.get("number", 1)
+    return f"{document.get('principal', '')}/{name}{'' if number == 1 else f'#{number}'}"
 
 
 def atom_text(row: Appointment) -> str:
@@ -116,6 +139,28 @@ def appointment(row: Appointment) -> dict[str, Any]:
         "principal": row.principal.name,
         "name": row.name,
         "parameters": row.parameters,
+        "number": row.number,
         "starts": moment(row.starts),
         "ends": moment(row.ends),
+        "issued_by": row.issued_by.name if row.issued_by else None,
+        "reason": row.reason,
+    }
+
+
+def session(row: RoleSession) -> dict[str, Any]:
+    return {
+        "principal": row.principal.name,
+        "opened": moment(row.opened),
+        "closed": moment(row.closed),
+        "reason": row.reason,
+        "roles": [session_role(each) for each in row.roles.all()],
+    }
+
+
+def session_role(row: SessionRole) -> dict[str, Any]:
+    return {
+        "role": row.atom,
+        "since": moment(row.since),
+        "ended": moment(row.ended),
+        "chain": row.chain,
     }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from adminapp.core import names
 from adminapp.core.errors import Invalid, Problem
-from policyengine.attributes import AttributeType, Value
+from policyengine.attributes import AttributeType, Value, unknown
 from policyengine.errors import InputError
 from policyengine.roles import MAX_PARAMETERS, Atom, Credential, Rule, ground_atom, read_atom
 from policyengine.roles import free_parameters as engine_free_parameters
@@ -241,3 +241,35 @@ def _term(value: Any, pointer: str) -> Any:
 def credentials(rule: Rule, kind: str) -> Sequence[Credential]:
     """The prerequisites (`role`) or appointments (`appointment`) of a rule."""
     return [each for each in rule.credentials if each.kind == kind]
+
+
+def read_appointers(listed: Any, parameters: Collection[str]) -> list[str]:
+    """Read the roles that may appoint, into their one form.
+
+    Args:
+        listed: `chief`, or `chief(station)` with parameters of the appointment.
+        parameters: names of the appointment's parameters.
+
+    Raises:
+        Invalid: with pointers below `/by`.
+    """
+    if not isinstance(listed, list | tuple) or not all(isinstance(each, str) for each in listed):
+        raise Invalid.at("/by", "this is a list of roles", "type")
+    found: list[str] = []
+    for index, text in enumerate(listed):
+        pointer = f"/by/{index}"
+        try:
+            atom = read_atom(text)
+        except InputError as error:
+            raise Invalid([Problem.from_input_error(error, pointer)]) from error
+        for name in references(atom):
+            if name not in parameters:
+                error = unknown("parameter of the appointment", name, parameters)
+                raise Invalid([Problem.from_input_error(error, pointer)])
+        found.append(atom.text)
+    return list(dict.fromkeys(found))
+
+
+def references(atom: Atom) -> tuple[str, ...]:
+    """The parameters that the terms of an appointing role name."""
+    return tuple(term_text(term) for term in atom.terms)

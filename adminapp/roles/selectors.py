@@ -6,22 +6,59 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from django.db.models import QuerySet
+from django.db.models import Min, Q, QuerySet
 from django.utils import timezone
 
 from adminapp.catalog.mapping import SUBJECT
 from adminapp.identity.lineage import Inherited, inherited, lineage, nearest
 from adminapp.identity.models import Domain, Principal
 from adminapp.roles import activations as columns
-from adminapp.roles import mapping
+from adminapp.roles import mapping, standing
 from adminapp.roles.activations import Activations
+from adminapp.roles.environment import clock_tests as ask_clock
 from adminapp.roles.environment import environment
-from adminapp.roles.models import Appointment, Role, RoleRule
-from policyengine.attributes import AttributeType, Value
-from policyengine.roles import Rule, crowd
+from adminapp.roles.explaining import explain_role, explain_roles
+from adminapp.roles.models import (
+    Appointment,
+    AppointmentRule,
+    Role,
+    RoleRule,
+    RoleSession,
+    RoleSettings,
+)
+from adminapp.roles.reading import read_parameters, references
+from adminapp.roles.standing import by_session, rules
+from policyengine.attributes import AttributeType, Literal, Value
+from policyengine.roles import read_atom
 
 SubjectValues: TypeAlias = list[tuple[str, Value]]
-_FEW = 500
+
+__all__ = [
+    "SubjectValues",
+    "activations",
+    "active_roles",
+    "appointing_problem",
+    "appointment_rule",
+    "appointment_rules",
+    "appointments",
+    "by_session",
+    "clock_tests",
+    "effective_appointment_rules",
+    "effective_roles",
+    "environment_names",
+    "explain_role",
+    "explain_roles",
+    "next_boundary",
+    "orphaned",
+    "parameter_schema",
+    "role_names",
+    "role_settings",
+    "roles",
+    "rules",
+    "sessions",
+    "subject_values",
+    "subject_values_of",
+]
 
 
 def roles(user: Any, domain: Domain | None = None) -> QuerySet[Role]:
@@ -30,7 +67,9 @@ def roles(user: Any, domain: Domain | None = None) -> QuerySet[Role]:
 
 
 def appointments(user: Any, domain: Domain | None = None) -> QuerySet[Appointment]:
-    found = Appointment.objects.visible_to(user).select_related("principal__domain", "issuer")
+    found = Appointment.objects.visible_to(user).select_related(
+        "principal__domain", "issuer", "issued_by"
+    )
     return found if domain is None else found.filter(principal__domain=domain)
 
 
@@ -47,32 +86,103 @@ def role_names(domain: Domain) -> tuple[str, ...]:
     return tuple(sorted(set(rows.values_list("name", flat=True))))
 
 
-def rules(domain: Domain) -> tuple[Rule, ...]:
-    """The rules that hold in a domain, for the engine; a role's own in their order."""
-    rows = RoleRule.objects.filter(role__domain__in=lineage(domain)).select_related("role")
-    hidden = _hidden(domain)
-    return mapping.rules(row for row in rows if row.role_id not in hidden)
+def effective_appointment_rules(domain: Domain) -> list[Inherited[AppointmentRule]]:
+    """Who may appoint in a domain, with what comes from above, by name."""
+    above = lineage(domain)
+    rows = AppointmentRule.objects.filter(domain__in=above).select_related("domain")
+    return list(inherited(rows, above).values())
+
+
+def appointment_rule(domain: Domain, name: str) -> AppointmentRule | None:
+    """The rule for appointments of a name, the domain's own or the nearest from above."""
+    above = lineage(domain)
+    rows = AppointmentRule.objects.filter(domain__in=above, name=name)
+    return nearest(rows, above).get(name)
+
+
+def appointment_rules(user: Any, domain: Domain | None = None) -> QuerySet[AppointmentRule]:
+    found = AppointmentRule.objects.visible_to(user).select_related("domain")
+    return found if domain is None else found.filter(domain=domain)
+
+
+def sessions(user: Any, domain: Domain | None = None) -> QuerySet[RoleSession]:
+    found = RoleSession.objects.visible_to(user).select_related("principal__domain", "opened_by")
+    found = found.prefetch_related("roles")
+    return found if domain is None else found.filter(principal__domain=domain)
+
+
+def role_settings(user: Any, domain: Domain | None = None) -> QuerySet[RoleSettings]:
+    found = RoleSettings.objects.visible_to(user).select_related("domain")
+    return found if domain is None else found.filter(domain=domain)
+
+
+def environment_names(domain: Domain) -> frozenset[str]:
+    """Everything that constraints may speak of, by full name."""
+    return frozenset(environment(domain, timezone.now()))
 
 
 def parameter_schema(domain: Domain) -> dict[str, AttributeType]:
     """What policies may say of the parameters of roles: `subject.role.officer.station`."""
-    return mapping.parameter_types(_with_parameters(domain))
+    return mapping.parameter_types(standing.with_parameters(domain))
 
 
-def _with_parameters(domain: Domain) -> list[Role]:
-    hidden = _hidden(domain)
-    rows = Role.objects.filter(domain__in=lineage(domain)).exclude(parameters=[])
-    return [row for row in rows.order_by("name") if row.pk not in hidden]
+def appointing_problem(issuer: Principal, appointment: Appointment) -> str | None:
+    """Why a principal may not give an appointment now, or None when it may."""
+    name = appointment.name
+    rule = appointment_rule(issuer.domain, name)
+    if rule is None or not rule.by:
+        return f"no rule says that a principal may appoint to `{name}`; managers may"
+    declared = [each.name for each in read_parameters(rule.parameters)]
+    values = dict(zip(declared, appointment.parameters, strict=False))
+    active = standing.active_atoms(issuer, at=timezone.now())
+    for text in rule.by:
+        asked = read_atom(text)
+        wanted = tuple(values.get(each) for each in references(asked))
+        if any(
+            role.name == asked.name and (not asked.terms or role.terms == wanted) for role in active
+        ):
+            return None
+    listed = " or ".join(f"`{text}`" for text in rule.by)
+    return f"`{issuer.name}` has no role that may appoint to `{name}`: {listed}"
 
 
-def _hidden(domain: Domain) -> frozenset[int]:
-    """Roles from above in whose place the domain, or one between, has its own."""
-    above = lineage(domain)
-    if len(above) == 1:
-        return frozenset()
-    rows = list(Role.objects.filter(domain__in=above).only("pk", "name", "domain_id"))
-    kept = {row.pk for row in nearest(rows, above).values()}
-    return frozenset(row.pk for row in rows if row.pk not in kept)
+def orphaned(names: Mapping[str, set[str]], everybody: Iterable[str]) -> list[Appointment]:
+    """Appointments that lapse with their issuer, and whose issuer may not give them any more.
+
+    Args:
+        names: issuers to look at, by name of the domain.
+        everybody: domains whose every issuer is looked at.
+    """
+    concerned = Q(issued_by__domain__name__in=list(everybody))
+    for domain, listed in names.items():
+        concerned |= Q(issued_by__domain__name=domain, issued_by__name__in=listed)
+    rows = Appointment.objects.lasting().filter(concerned, closed__isnull=True)
+    found = []
+    for row in rows.select_related("principal__domain", "issued_by__domain").order_by("pk"):
+        rule = appointment_rule(row.principal.domain, row.name)
+        if rule is None or not rule.lapses_with_issuer:
+            continue
+        revoked = row.issued_by.state == Principal.State.REVOKED
+        if revoked or appointing_problem(row.issued_by, row) is not None:
+            found.append(row)
+    return found
+
+
+def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:
+    """When the next appointment begins or lapses."""
+    held = Appointment.objects.filter(principal__domain=domain)
+    found = held.aggregate(
+        starts=Min("starts", filter=Q(starts__gt=after)),
+        ends=Min("ends", filter=Q(ends__gt=after)),
+    )
+    return min((each for each in found.values() if each is not None), default=None)
+
+
+def clock_tests(domain: Domain) -> list[Literal]:
+    """What the constraints of a domain's roles ask the clock."""
+    rows = RoleRule.objects.filter(role__domain__in=lineage(domain)).exclude(constraints=[])
+    found = mapping.rules(rows.select_related("role"))
+    return ask_clock(each for rule in found for each in rule.constraints)
 
 
 def activations(
@@ -89,18 +199,12 @@ def activations(
         state = Principal.State.ACTIVE
         found = Principal.objects.filter(domain=domain, state=state).order_by("pk")
         principals = tuple(found.values_list("pk", flat=True))
-    held = Appointment.objects.filter(principal__domain=domain).active(moment).order_by()
-    if len(principals) <= _FEW:
-        held = held.filter(principal__in=principals)
-    positions = {pk: position for position, pk in enumerate(principals)}
-    everybody = crowd(
-        rules(domain),
-        columns.held(held, positions),
-        len(principals),
-        environment(domain, moment),
-    )
-    declared = {row.name: mapping.parameters(row) for row in _with_parameters(domain)}
-    return columns.activations_of(everybody, principals, declared)
+    declared = {row.name: mapping.parameters(row) for row in standing.with_parameters(domain)}
+    if not standing.by_session(domain):
+        everybody = standing.possible(domain, principals, moment)
+        return columns.activations_of(everybody, principals, declared)
+    everybody, owners = standing.activated(domain, principals, moment)
+    return columns.of_sessions(everybody, owners, principals, declared)
 
 
 def active_roles(principal: Principal, *, at: datetime | None = None) -> frozenset[str]:

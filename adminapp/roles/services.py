@@ -1,21 +1,46 @@
-"""Changes of roles, their rules and appointments."""
+"""Changes of roles and their rules; appointments, sessions and settings come from modules of
+their own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any
-
-from django.utils import timezone
 
 from adminapp.audit import services as audit
 from adminapp.core import versions
 from adminapp.core.errors import InUse, Invalid
 from adminapp.identity import permissions, ports
-from adminapp.identity.models import Domain, Principal, User
+from adminapp.identity.models import Domain, User
 from adminapp.identity.services import record_row
 from adminapp.roles import checks, mapping, reading
-from adminapp.roles.models import Appointment, Role, RoleRule
+from adminapp.roles.appointing import (
+    appoint,
+    create_appointment_rule,
+    delete_appointment_rule,
+    end_appointment,
+    lapse,
+    update_appointment_rule,
+)
+from adminapp.roles.models import Role, RoleRule
+from adminapp.roles.sessions import change_session, close_session, open_session
+from adminapp.roles.settings import set_role_settings
+
+__all__ = [
+    "appoint",
+    "change_session",
+    "close_session",
+    "create_appointment_rule",
+    "create_role",
+    "delete_appointment_rule",
+    "delete_role",
+    "end_appointment",
+    "lapse",
+    "open_session",
+    "set_role_settings",
+    "update_appointment_rule",
+    "update_role",
+]
 
 ROLE_FIELDS = frozenset({"name", "title", "parameters"})
 
@@ -106,69 +131,5 @@ def _verify(role: Role) -> None:
     try:
         ports.verify_model(role.domain)
     except Invalid as error:
-        raise Invalid(checks.seen_from(role.name, each) for each in error.problems) from error
-
-
-@audit.change
-def appoint(
-    *,
-    actor: User | None,
-    principal: Principal,
-    name: str,
-    parameters: Iterable[Any] = (),
-    starts: datetime | None = None,
-    ends: datetime | None = None,
-) -> Appointment:
-    """Give a principal a standing, from now or `starts` on, for good or until `ends`.
-
-    Args:
-        parameters: values of what it is about: `["7", "West"]` of `badge(7, West)`.
-    """
-    domain = principal.domain
-    permissions.require_change(actor, domain, "appointment", name)
-    begin = starts or timezone.now()
-    if ends is not None and ends <= begin:
-        raise Invalid.at("/ends", "the end must come after the beginning")
-    row = versions.create(
-        Appointment(
-            principal=principal,
-            name=name,
-            parameters=list(reading.read_terms(parameters, name)),
-            starts=begin,
-            ends=ends,
-            issuer=actor,
-        )
-    )
-    after = mapping.appointment(row)
-    record_row(
-        actor, domain, "appointment.given", row, key=mapping.appointment_key(after), after=after
-    )
-    return row
-
-
-@audit.change
-def end_appointment(
-    *, actor: User | None, appointment: Appointment, expected_version: int | None = None
-) -> Appointment:
-    """End an appointment now; the row stays as a record."""
-    domain = appointment.principal.domain
-    permissions.require_change(actor, domain, "appointment", appointment.name)
-    row = versions.locked(appointment, expected_version)
-    if row.ends is not None and row.ends <= timezone.now():
-        raise InUse("this appointment has ended already")
-    before = mapping.appointment(row)
-    row.ends = timezone.now()
-    row.starts = min(row.starts, row.ends)
-    versions.save(row)
-    after = mapping.appointment(row)
-    record_row(
-        actor,
-        domain,
-        "appointment.ended",
-        row,
-        key=mapping.appointment_key(before),
-        before=before,
-        after=after,
-        revokes=True,
-    )
-    return row
+        place = f"/roles/{role.name}"
+        raise Invalid(checks.seen_from(place, each) for each in error.problems) from error

@@ -11,6 +11,7 @@ from policyengine.roles.findings import Finding, findings
 from policyengine.roles.outcomes import Activation, Denial, Fallen, Missing, Outcome
 from policyengine.roles.policy import MAX_RULES, MAX_TOTAL, RolePolicy
 from policyengine.roles.reading import read_rule
+from policyengine.roles.records import activation_from_json, activation_to_json
 from policyengine.roles.rules import MAX_CONDITIONS, Bound, Credential, Rule
 from policyengine.roles.search import SEARCH_LIMIT
 from policyengine.roles.session import MAX_ACTIVE, Session
@@ -53,6 +54,8 @@ __all__ = [
     "Rule",
     "Session",
     "Variable",
+    "activation_from_json",
+    "activation_to_json",
     "active_roles",
     "constraint_met",
     "crowd",

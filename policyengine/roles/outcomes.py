@@ -54,10 +54,13 @@ class Missing:
     Args:
         condition: the condition of the rule.
         why: what is missing, in plain words.
+        ground: the condition with the variables that are known replaced; None for a
+            constraint whose variables are not known.
     """
 
     condition: Condition
     why: str
+    ground: Ground | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +164,9 @@ def lacking(condition: Condition, shown_as: Ground | None, problem: str | None) 
     if isinstance(condition, Credential):
         assert isinstance(shown_as, Credential)
         state = "active" if condition.kind == "role" else "held"
-        return Missing(condition, f"{shown_as.text} is not {state}")
+        return Missing(condition, f"{shown_as.text} is not {state}", shown_as)
     text = f"constraint {shown(condition.text)}"
     if shown_as is None:
         return Missing(condition, f"{text} cannot be told before its variables are known")
     assert isinstance(shown_as, Bound)
-    return Missing(condition, f"{text} is not met: {problem}")
+    return Missing(condition, f"{text} is not met: {problem}", shown_as)

@@ -14,28 +14,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from policyengine.attributes import AttributeType, Value, check_name, shown, value_text
+from policyengine.attributes import Value, shown, value_text
 from policyengine.errors import InputError
 from policyengine.roles.appointments import Appointment, Register
-from policyengine.roles.constraints import PREFIX
 from policyengine.roles.decisions import decide
+from policyengine.roles.environments import read_changes, same
 from policyengine.roles.facts import Facts
 from policyengine.roles.outcomes import Activation, Fallen, Outcome, outcome
 from policyengine.roles.policy import RolePolicy
-from policyengine.roles.rules import Credential, Ground
+from policyengine.roles.rules import Bound, Credential, Ground
 from policyengine.roles.search import View
 from policyengine.roles.terms import Atom, ground_atom
 from policyengine.roles.watching import Watch
 
 MAX_ACTIVE: Final = 10_000
 """How many roles may be active in a session."""
-
-_KINDS: Final = {
-    bool: AttributeType("bool"),
-    int: AttributeType("int"),
-    float: AttributeType("float"),
-    str: AttributeType("string"),
-}
 
 
 class Session:
@@ -62,6 +55,43 @@ class Session:
         self._active: dict[Atom, Activation] = {}
         self._watch = Watch()
         self._environment: dict[str, Value] = {}
+
+    @classmethod
+    def resume(
+        cls,
+        policy: RolePolicy,
+        *,
+        now: int,
+        appointments: Iterable[Atom],
+        environment: Mapping[str, object],
+        activations: Iterable[Activation],
+        ended: Mapping[Atom, str] | None = None,
+        lost: Mapping[Atom, str] | None = None,
+    ) -> tuple[Session, tuple[Fallen, ...]]:
+        """Take up a session that was put down, and end what must have ended meanwhile.
+
+        Args:
+            policy: the rules.
+            now: the time, in seconds.
+            appointments: what is held now.
+            environment: what is set now.
+            activations: the roles that were active, in the order in which they became so.
+            ended: roles that end for a reason of their own, and the reason.
+            lost: why appointments are not held any more, where that is known.
+
+        Returns:
+            The session, and the roles that fell, as the other methods return them.
+
+        Raises:
+            InputError: as `set`.
+        """
+        session = cls(policy, now=now)
+        for atom in appointments:
+            session._register.issue(Appointment(atom, "", now))
+        session.set(environment)
+        for activation in activations:
+            session._start(activation)
+        return session, session._fall(ended or {}, lost or {})
 
     @property
     def now(self) -> int:
@@ -237,9 +267,9 @@ class Session:
             InputError: `invalid` for a name or value that cannot be, `type` for a
                 value that is neither text nor a number nor a truth value.
         """
-        changes = _changes(environment)
+        changes = read_changes(environment)
         changed = [
-            name for name, value in changes.items() if not _same(self._environment.get(name), value)
+            name for name, value in changes.items() if not same(self._environment.get(name), value)
         ]
         for name, value in changes.items():
             if value is None:
@@ -296,6 +326,33 @@ class Session:
         self._watch.remove(role, self._active.pop(role).membership)
         self._roles.discard(role)
 
+    def _fall(self, ended: Mapping[Atom, str], lost: Mapping[Atom, str]) -> tuple[Fallen, ...]:
+        fallen: list[Fallen] = []
+        for role, why in ended.items():
+            if role in self._active:
+                self._end(role)
+                gone = Credential("role", role)
+                fallen.append(Fallen(role, gone, why, None, self.now))
+                fallen.extend(self._cascade([(gone, f"{gone.text} ended")], fallen[-1]))
+        failed: list[tuple[Ground, str]] = []
+        for condition in dict.fromkeys(
+            each for activation in self._active.values() for each in activation.membership
+        ):
+            problem = self._problem(condition, lost)
+            if problem is not None:
+                failed.append((condition, problem))
+        return (*fallen, *self._cascade(failed))
+
+    def _problem(self, condition: Ground, lost: Mapping[Atom, str]) -> str | None:
+        if isinstance(condition, Bound):
+            problem = condition.constraint.problem(self._environment, dict(condition.bindings))
+            return None if problem is None else f"{condition.text} is not met: {problem}"
+        facts = self._roles if condition.kind == "role" else self._register.held
+        if condition.atom in facts:
+            return None
+        state = "active" if condition.kind == "role" else "held"
+        return lost.get(condition.atom) or f"{condition.text} is not {state} any more"
+
     def _failed(self, names: Collection[str]) -> list[tuple[Ground, str]]:
         failed: list[tuple[Ground, str]] = []
         for bound, problem, size in self._watch.failed(names, self._environment):
@@ -304,7 +361,9 @@ class Session:
                 failed.append((bound, f"{bound.text} is not met: {problem}"))
         return failed
 
-    def _cascade(self, failed: Iterable[tuple[Ground, str]]) -> tuple[Fallen, ...]:
+    def _cascade(
+        self, failed: Iterable[tuple[Ground, str]], root: Fallen | None = None
+    ) -> tuple[Fallen, ...]:
         """End the roles that rest on failed conditions, and those that rest on these.
 
         Direct victims come first, each with the first of its conditions that failed,
@@ -312,7 +371,7 @@ class Session:
         """
         fallen: list[Fallen] = []
         queue: deque[tuple[Ground, str, Fallen | None]] = deque(
-            (condition, why, None) for condition, why in failed
+            (condition, why, root) for condition, why in failed
         )
         while queue:
             condition, why, cause = queue.popleft()
@@ -323,22 +382,3 @@ class Session:
                 queue.append((ended, f"{ended.text} ended", fallen[-1]))
         self.work += len(fallen)
         return tuple(fallen)
-
-
-def _changes(environment: Mapping[str, object]) -> dict[str, Value | None]:
-    changes: dict[str, Value | None] = {}
-    for given, value in environment.items():
-        name = given if given.startswith(PREFIX) else PREFIX + given
-        check_name(name)
-        if name in changes:
-            raise InputError("invalid", f"{shown(name)} is set twice", where=name)
-        kind = _KINDS.get(type(value))
-        if value is not None and kind is None:
-            message = f"{shown(name)} cannot be that; expected text, a number, `true` or `false`"
-            raise InputError("type", message, where=name)
-        changes[name] = None if kind is None else kind.check(value, name)
-    return changes
-
-
-def _same(one: Value | None, other: Value | None) -> bool:
-    return type(one) is type(other) and one == other  # 1 and true are equal to Python

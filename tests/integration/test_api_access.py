@@ -19,6 +19,7 @@ from adminapp.identity.models import ApiToken
 from adminapp.identity.services import issue_token
 from adminapp.policies.variables import declare_variable
 from adminapp.privacy.services import set_split
+from adminapp.roles.services import create_appointment_rule, open_session, set_role_settings
 from adminapp.trustgroups.models import KeyEpoch
 from tests.support.control_plane import World, key
 
@@ -73,6 +74,20 @@ CASES = [
     ),
     Case("event-types", "departure", {"domain": "flights", "name": "Arrival"}, {"title": "D"}),
     Case("roles", "airline", {"domain": "flights", "name": "press"}, {"title": "A"}, after=409),
+    Case(
+        "appointment-rules",
+        "appointment_rule",
+        {"domain": "flights", "name": "badge", "parameters": ["station"], "by": ["airline"]},
+        {"longest": 60},
+    ),
+    Case(
+        "role-settings",
+        "role_settings",
+        {"domain": "flights", "by_session": True},
+        {"by_session": True},
+        deletable=False,
+    ),
+    Case("sessions", "session", None, {"deactivate": ["airline"]}, deletable=False),
     Case("trust-groups", "group", {"domain": "flights", "name": "crew"}, {"members": ["alpha"]}),
     Case(
         "policies",
@@ -120,6 +135,10 @@ def rows(world: World) -> World:
     world.__dict__["variable"] = declare_variable(
         actor=world.manager, domain=world.flights, name="alarm", type={"type": "bool"}
     )
+    who = {"actor": world.manager, "domain": world.flights}
+    world.__dict__["appointment_rule"] = create_appointment_rule(**who, name="licensed")
+    world.__dict__["role_settings"] = set_role_settings(**who, by_session=False)
+    world.__dict__["session"] = open_session(actor=world.manager, principal=world.united)
     world.__dict__["carrier"] = world.flight.attributes.get(name="carrier")
     world.__dict__["membership"] = world.flights.memberships.get(user=world.auditor)
     world.__dict__["epoch"] = KeyEpoch.objects.create(

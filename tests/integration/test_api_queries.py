@@ -40,7 +40,15 @@ from adminapp.identity.models import (
 from adminapp.outbox.models import OutboxRow
 from adminapp.policies.models import EnvironmentVariable, Policy, Representative
 from adminapp.privacy.models import SplitPlan
-from adminapp.roles.models import Appointment, Role, RoleRule
+from adminapp.roles.models import (
+    Appointment,
+    AppointmentRule,
+    Role,
+    RoleRule,
+    RoleSession,
+    RoleSettings,
+    SessionRole,
+)
 from adminapp.trustgroups.models import KeyEpoch, TrustGroup
 from tests.support.control_plane import World, key
 
@@ -59,6 +67,9 @@ PATHS = [
     "event-types",
     "roles",
     "appointments",
+    "appointment-rules",
+    "role-settings",
+    "sessions",
     "trust-groups",
     "key-epochs",
     "policies",
@@ -99,6 +110,10 @@ def _platform(world: World, number: int) -> None:
     HomeAgent.objects.create(principal=principal, overlay=overlay, agent=agent)
     PrincipalImport.objects.create(domain=domain, user=user)
     Appointment.objects.create(principal=principal, name="licensed", issuer=user)
+    AppointmentRule.objects.create(domain=domain, name="licensed")
+    RoleSettings.objects.create(domain=domain)
+    session = RoleSession.objects.create(principal=principal, opened_by=user)
+    SessionRole.objects.create(session=session, atom="r", rule={}, grounds={}, since=timezone.now())
     OutboxRow.objects.create(topic="t", key=f"k{number}")
 
 

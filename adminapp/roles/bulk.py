@@ -12,7 +12,7 @@ from adminapp.identity import permissions
 from adminapp.identity.models import Domain, Principal
 from adminapp.identity.ports import Appointments
 from adminapp.identity.recording import BulkChange, record_many
-from adminapp.roles import mapping
+from adminapp.roles import mapping, selectors
 from adminapp.roles.models import Appointment
 
 BATCH = 2000
@@ -45,6 +45,9 @@ def _problem(domain: Domain, actor: Any, name: str) -> str | None:
         return f"`{name[:64]}` is no name of an appointment"
     if not permissions.may_change(actor, domain, "appointment", name):
         return f"you may not appoint `{name}`"
+    rule = selectors.appointment_rule(domain, name)
+    if rule is not None and (rule.parameters or rule.longest is not None):
+        return f"a `{name}` needs parameters or an end; appoint to it one by one"
     return None
 
 

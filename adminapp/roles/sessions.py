@@ -138,7 +138,11 @@ def _concerned(items: Iterable[Item]) -> _Concerned:
             found.names.setdefault(item.domain, set()).add(item.key)
         elif item.kind in ("role", "environment-variable", "environment", "domain"):
             found.everybody.add(item.domain)
-    for domain in Domain.objects.filter(name__in=found.everybody):
+    many = {domain for domain, names in found.names.items() if len(names) > standing.FEW}
+    found.everybody |= many
+    for domain in many:
+        del found.names[domain]
+    for domain in Domain.objects.filter(name__in=found.everybody - many):
         found.everybody.update(below.name for below in descendants(domain))
     return found
 

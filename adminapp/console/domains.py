@@ -32,8 +32,8 @@ class Summary:
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
     found = identity.domains(request.user).annotate(
-        principal_count=Count("principals", distinct=True),
-        policy_count=Count("policies", distinct=True),
+        principals_held=Count("principals", distinct=True),
+        policies_held=Count("policies", distinct=True),
     )
     managers: dict[int, list[str]] = {}
     for membership in identity.memberships(request.user).filter(role="manager"):
@@ -42,8 +42,8 @@ def index(request: HttpRequest) -> HttpResponse:
         Summary(
             domain,
             selectors.domain_progress(domain),
-            domain.principal_count,
-            domain.policy_count,
+            domain.principals_held,
+            domain.policies_held,
             managers.get(domain.pk, []),
         )
         for domain in found

@@ -22,7 +22,7 @@ from adminapp.api.base import (
 from adminapp.api.catalog import TYPE_HELP
 from adminapp.api.fields import DomainField, NameField, NamesField
 from adminapp.api.filters import DomainFilter
-from adminapp.api.schema import ProblemDetailSerializer
+from adminapp.api.schema import PROBLEM, ProblemDetailSerializer, ProblemSerializer
 from adminapp.catalog import history, mapping, preview, selectors, services
 from adminapp.catalog.models import Attribute, EventType
 from adminapp.core.errors import Invalid
@@ -213,7 +213,7 @@ class EventTypeViewSet(ServiceViewSet):
 
     @extend_schema(
         parameters=[OpenApiParameter("domain", str, required=True)],
-        responses=NodeSerializer(many=True),
+        responses={200: NodeSerializer(many=True), (404, PROBLEM): ProblemSerializer},
         filters=False,
     )
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
@@ -235,7 +235,7 @@ class EventTypeViewSet(ServiceViewSet):
 
     @extend_schema(
         parameters=[OpenApiParameter("domain", str, required=True)],
-        responses=FindingSerializer(many=True),
+        responses={200: FindingSerializer(many=True), (404, PROBLEM): ProblemSerializer},
         filters=False,
     )
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])

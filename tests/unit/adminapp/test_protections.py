@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from adminapp.catalog import preview, protections, selectors, services
 from adminapp.catalog.models import Attribute, EventType, RiskAcceptance
+from adminapp.changes.files import apply, export
 from adminapp.core.errors import Forbidden, InUse, Invalid
 from adminapp.distribution import upkeep
 from adminapp.distribution.models import Compilation
@@ -287,3 +288,33 @@ def test_what_a_type_would_come_to(world: World) -> None:
     )
     assert [each.pointer for each in wrong.problems] == ["/attributes/x"]
     assert not EventType.objects.filter(name="New").exists()
+
+
+def test_files_say_it_all_and_say_it_again(world: World, cargo: EventType) -> None:
+    services.update_event_type(
+        actor=world.manager, event_type=cargo, data={"title": "New"}, as_new_version=False
+    )
+    accepted = RiskAcceptance.objects.get()
+    new = create(world, "Crate", profile="trusted brokers", attributes=[attribute("size")])
+    services.update_event_type(
+        actor=world.manager, event_type=new, data={"title": "Newer"}, as_new_version=True
+    )
+    services.retire_event_type(actor=world.manager, event_type=new)
+    text = export([world.flights], platform=False)
+    again = apply_text(world, text)
+    assert again == text
+    assert f"accepted_by: {accepted.accepted_by}" in text
+    assert "retired: true" in text
+    assert "name: Crate@2" in text
+
+
+def apply_text(world: World, text: str) -> str:
+    """What a copy of the domain exports, loaded from the file of the first one."""
+    copy = text.replace("domain: flights\n", "domain: copied\n").replace(
+        "name: flights\n", "name: copied\n", 1
+    )
+    apply(actor=world.operator, files=[("copy.yaml", copy.encode())])
+    found = export([Domain.objects.get(name="copied")], platform=False)
+    return found.replace("domain: copied\n", "domain: flights\n").replace(
+        "name: copied\n", "name: flights\n", 1
+    )

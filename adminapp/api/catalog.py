@@ -10,6 +10,7 @@ from rest_framework import serializers
 from adminapp.api.base import ServiceViewSet, VersionedSerializer
 from adminapp.api.fields import DomainField
 from adminapp.api.filters import DomainFilter
+from adminapp.api.keyholders import HeldKeys
 from adminapp.catalog import selectors, services
 from adminapp.catalog.models import AttributeKey, SubjectAttribute
 from adminapp.identity.models import User
@@ -23,7 +24,7 @@ class AttributeKeySerializer(VersionedSerializer):
     title = serializers.CharField(max_length=200, required=False, allow_blank=True)
 
 
-class AttributeKeyViewSet(ServiceViewSet):
+class AttributeKeyViewSet(HeldKeys, ServiceViewSet):
     """Names of keys that protect attributes."""
 
     serializer_class = AttributeKeySerializer

@@ -17,6 +17,7 @@ from adminapp.api.base import (
     VersionedSerializer,
 )
 from adminapp.api.fields import SharedField
+from adminapp.api.keyholders import Distrusted
 from adminapp.core.errors import Invalid
 from adminapp.identity import selectors, services
 from adminapp.identity.models import Agent, Overlay, User
@@ -77,7 +78,7 @@ class AgentFilter(filters.FilterSet):
     state = filters.ChoiceFilter(choices=Agent.State.choices)
 
 
-class AgentViewSet(CreateMixin, UpdateMixin, ReadViewSet):
+class AgentViewSet(Distrusted, CreateMixin, UpdateMixin, ReadViewSet):
     """Broker agents; operators register and ban them."""
 
     serializer_class = AgentSerializer

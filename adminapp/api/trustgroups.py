@@ -5,17 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import QuerySet
-from rest_framework import serializers
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
 
-from adminapp.api.base import ReadViewSet, ServiceViewSet, VersionedSerializer
+from adminapp.api.base import (
+    ReadViewSet,
+    ServiceViewSet,
+    VersionedSerializer,
+)
 from adminapp.api.fields import DomainField, NamesField, SharedField
 from adminapp.api.filters import DomainFilter
+from adminapp.api.keyholders import KeyEpochSerializer, ReasonSerializer, reason_of
 from adminapp.api.platform import agents_by_name
 from adminapp.catalog.models import AttributeKey
 from adminapp.core.errors import Invalid
 from adminapp.identity.models import Domain, Overlay, User
 from adminapp.trustgroups import selectors, services
-from adminapp.trustgroups.models import KeyEpoch, TrustGroup
+from adminapp.trustgroups.models import TrustGroup
 
 
 class TrustGroupSerializer(VersionedSerializer):
@@ -25,6 +34,17 @@ class TrustGroupSerializer(VersionedSerializer):
     overlay = SharedField(Overlay, required=False, allow_null=True)
     members = NamesField(required=False, help_text="Agents by name.")
     keys = NamesField(required=False, help_text="Attribute keys by name.")
+
+
+class MembershipPeriodSerializer(serializers.Serializer[Any]):
+    """An agent was a member from `since` to `until`; null is now."""
+
+    agent = serializers.CharField(source="agent.name")
+    overlay = serializers.CharField(source="agent.overlay.name")
+    since = serializers.DateTimeField()
+    until = serializers.DateTimeField(allow_null=True)
+    why = serializers.CharField()
+    ended_why = serializers.CharField()
 
 
 class TrustGroupViewSet(ServiceViewSet):
@@ -59,15 +79,25 @@ class TrustGroupViewSet(ServiceViewSet):
     def delete_with(self, actor: User, row: TrustGroup, version: int | None) -> None:
         services.delete_trust_group(actor=actor, trust_group=row, expected_version=version)
 
+    @extend_schema(responses=MembershipPeriodSerializer(many=True), filters=False)
+    @action(detail=True, methods=["get"], filter_backends=[])
+    def history(self, request: Request, **_: Any) -> Response:
+        """Who was a member from when to when, and why."""
+        page = self.paginate_queryset(selectors.memberships(self.get_object()))
+        return self.get_paginated_response(MembershipPeriodSerializer(page, many=True).data)
 
-class KeyEpochSerializer(VersionedSerializer):
-    """One generation of a key; the key itself is shown to nobody."""
-
-    domain = serializers.CharField(source="domain.name", read_only=True)
-    group = serializers.CharField(source="group_ref", read_only=True)
-    number = serializers.IntegerField(read_only=True)
-    state = serializers.ChoiceField(KeyEpoch.State.choices, read_only=True)
-    created = serializers.DateTimeField(read_only=True)
+    @extend_schema(request=ReasonSerializer, responses=KeyEpochSerializer(many=True))
+    @action(detail=True, methods=["post"], pagination_class=None, filter_backends=[])
+    def rotate(self, request: Request, **_: Any) -> Response:
+        """A new epoch of every key that the group gives, recorded at once."""
+        group: TrustGroup = self.get_object()
+        made = services.rotate_keys(
+            actor=request.user,
+            domain=group.domain,
+            group_refs=selectors.refs_of(group),
+            reason=reason_of(request),
+        )
+        return Response(KeyEpochSerializer(made, many=True).data, status.HTTP_201_CREATED)
 
 
 class KeyEpochViewSet(ReadViewSet):
@@ -81,7 +111,7 @@ class KeyEpochViewSet(ReadViewSet):
 
 
 def _keys(domain: Domain, names: list[str]) -> list[AttributeKey]:
-    found = {key.name: key for key in AttributeKey.objects.filter(domain=domain, name__in=names)}
+    found = selectors.attribute_keys(domain, names)
     for index, name in enumerate(names):
         if name not in found:
             raise Invalid.at(f"/keys/{index}", f"there is no attribute key `{name}`", "unknown")

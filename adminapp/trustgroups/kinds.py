@@ -10,7 +10,7 @@ from adminapp.core.errors import Invalid
 from adminapp.identity import kinds
 from adminapp.identity.kinds import Document, Kind
 from adminapp.identity.models import Agent, Domain, Overlay, User
-from adminapp.trustgroups import mapping, services
+from adminapp.trustgroups import mapping, selectors, services
 from adminapp.trustgroups.models import TrustGroup
 
 
@@ -46,13 +46,21 @@ def _update(actor: User | None, row: TrustGroup, document: Document) -> TrustGro
 def _parts(domain: Domain, document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "members": _named(Agent, document["members"], "/members"),
-        "keys": _named(AttributeKey, document["keys"], "/keys", domain=domain),
+        "keys": _keys(domain, document["keys"]),
     }
 
 
 def _overlay(document: Mapping[str, Any]) -> Overlay | None:
     name = document["overlay"]
     return None if name is None else _named(Overlay, [name], "/overlay")[0]
+
+
+def _keys(domain: Domain, names: list[str]) -> list[AttributeKey]:
+    found = selectors.attribute_keys(domain, names)
+    for name in names:
+        if name not in found:
+            raise Invalid.at("/keys", f"there is no attribute key `{name}`", "unknown")
+    return [found[name] for name in names]
 
 
 def _named(model: Any, names: list[str], pointer: str, **more: Any) -> list[Any]:

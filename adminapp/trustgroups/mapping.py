@@ -32,4 +32,9 @@ def trust_group(row: TrustGroup) -> dict[str, Any]:
 
 def key_epoch(row: KeyEpoch) -> dict[str, Any]:
     """Never the wrapped key: nobody needs it in the audit."""
-    return {"group": row.group_ref, "number": row.number, "state": row.state}
+    return {
+        "group": row.group_ref,
+        "number": row.number,
+        "state": row.state,
+        "reason": row.reason,
+    }

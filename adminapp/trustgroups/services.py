@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from django.db.models import Max
+from django.utils import timezone
 
 from adminapp.audit import services as audit
 from adminapp.catalog.models import AttributeKey
@@ -13,9 +14,10 @@ from adminapp.core import versions
 from adminapp.core.authority import get_authority
 from adminapp.core.errors import Conflict, Invalid
 from adminapp.identity import permissions
+from adminapp.identity.lineage import lineage
 from adminapp.identity.models import Agent, Domain, Overlay, User
-from adminapp.identity.services import record_row
-from adminapp.trustgroups import mapping, selectors
+from adminapp.identity.services import record_change, record_row
+from adminapp.trustgroups import mapping, periods, selectors
 from adminapp.trustgroups.models import KeyEpoch, TrustGroup
 
 State = KeyEpoch.State
@@ -48,8 +50,9 @@ def create_trust_group(
     row = TrustGroup(domain=domain, name=name, kind=kind, overlay=overlay)
     _check(row, agents, attribute_keys)
     versions.create(row)
-    row.members.set(agents)
-    row.keys.set(attribute_keys)
+    with periods.noted(domain, "the group was made"):
+        row.members.set(agents)
+        row.keys.set(attribute_keys)
     record_row(actor, row.domain, "trust-group.created", row, after=mapping.trust_group(row))
     return row
 
@@ -61,11 +64,15 @@ def update_trust_group(
     trust_group: TrustGroup,
     members: Iterable[Agent] | None = None,
     keys: Iterable[AttributeKey] | None = None,
+    reason: str = "",
     expected_version: int | None = None,
     authority: KeyMaker | None = None,
 ) -> TrustGroup:
     """Change members or keys. Who leaves must not read what comes after, so keys that somebody
     loses get a new epoch, staged in the same transaction.
+
+    Args:
+        reason: why, for the history of its members.
     """
     permissions.require_manager(actor, trust_group.domain)
     row = versions.locked(trust_group, expected_version)
@@ -74,12 +81,20 @@ def update_trust_group(
     attribute_keys = list(row.keys.all() if keys is None else keys)
     _check(row, agents, attribute_keys)
     versions.save(row)
-    row.members.set(agents)
-    row.keys.set(attribute_keys)
+    with periods.noted(row.domain, reason or "the group was changed"):
+        row.members.set(agents)
+        row.keys.set(attribute_keys)
+    after = mapping.trust_group(row)
     record_row(
-        actor, row.domain, "trust-group.updated", row, before=before, after=mapping.trust_group(row)
+        actor,
+        row.domain,
+        "trust-group.updated",
+        row,
+        before=before,
+        after=after,
+        revokes=all(set(after[part]) <= set(before[part]) for part in ("members", "keys")),
     )
-    _rekey_lost(actor, row.domain, held_before, authority)
+    _rekey_lost(actor, row.domain, held_before, authority, reason or "a member left")
     return row
 
 
@@ -96,14 +111,20 @@ def delete_trust_group(
     row = versions.locked(trust_group, expected_version)
     before, pk, domain = mapping.trust_group(row), row.pk, row.domain
     held_before = _holders(domain)
+    # A group for a hop key keeps others of the overlay from it: to delete that one gives rights.
+    revokes = row.kind == TrustGroup.Kind.ATTRIBUTE
+    with periods.noted(domain, "the group was deleted"):
+        row.members.clear()
+        row.keys.clear()
     row.delete()
     row.pk = pk
-    record_row(actor, row.domain, "trust-group.deleted", row, before=before)
-    _rekey_lost(actor, domain, held_before, authority)
+    record_row(actor, row.domain, "trust-group.deleted", row, before=before, revokes=revokes)
+    _rekey_lost(actor, domain, held_before, authority, "the group was deleted")
 
 
 def _check(row: TrustGroup, agents: list[Agent], keys: list[AttributeKey]) -> None:
-    if any(key.domain_id != row.domain_id for key in keys):
+    above = {domain.pk for domain in lineage(row.domain)}
+    if any(key.domain_id not in above for key in keys):
         raise Invalid.at("/keys", "a key belongs to another domain", "unknown")
     if row.kind == TrustGroup.Kind.ATTRIBUTE:
         if row.overlay_id is not None:
@@ -115,6 +136,58 @@ def _check(row: TrustGroup, agents: list[Agent], keys: list[AttributeKey]) -> No
         raise Invalid.at("/keys", "a group for a hop key gives no attribute keys")
     if any(agent.overlay_id != row.overlay_id for agent in agents):
         raise Invalid.at("/members", "only agents of the overlay can be members")
+
+
+@audit.change
+def distrust_agent(
+    *,
+    actor: User | None,
+    agent: Agent,
+    reason: str,
+    domain: Domain | None = None,
+    authority: KeyMaker | None = None,
+) -> list[TrustGroup]:
+    """Take an agent out of every trust group at once; what it knew gets a new epoch.
+
+    It may still be somebody's home and pass on what it cannot read: banning is another thing.
+
+    Args:
+        reason: why, for the audit and the history.
+        domain: only the groups of this domain, which its managers may do; those of every domain,
+            which operators may do, where it is left out.
+
+    Returns:
+        The groups that it was a member of.
+    """
+    if domain is None:
+        permissions.require_operator(actor)
+    else:
+        permissions.require_manager(actor, domain)
+    if not reason.strip():
+        raise Invalid.at("/reason", "say why, for the audit")
+    groups = list(TrustGroup.objects.filter(members=agent).select_related("domain").order_by("pk"))
+    groups = [group for group in groups if domain is None or group.domain_id == domain.pk]
+    for group in groups:
+        update_trust_group(
+            actor=actor,
+            trust_group=group,
+            members=[member for member in group.members.all() if member.pk != agent.pk],
+            reason=f"distrusted: {reason.strip()}"[:200],
+            authority=authority,
+        )
+    record_change(
+        actor=actor,
+        domain=domain,
+        action="agent.distrusted",
+        object_type="distrust",
+        object_id=agent.pk,
+        object_name=agent.name,
+        before={"groups": sorted(f"{group.domain.name}/{group.name}" for group in groups)},
+        after={"groups": [], "reason": reason.strip()},
+        affects_agents=False,
+        revokes=True,
+    )
+    return groups
 
 
 # -- epochs ----------------------------------------------------------------------------------
@@ -132,14 +205,24 @@ def ensure_epochs(
         )
     )
     missing = [ref for ref in selectors.group_refs(domain) if ref not in held]
-    return [_new_epoch(actor, domain, ref, State.CURRENT, maker) for ref in missing]
+    return [
+        _new_epoch(actor, domain, ref, State.CURRENT, maker, reason="the first") for ref in missing
+    ]
 
 
 @audit.change
 def stage_epoch(
-    *, actor: User | None, domain: Domain, group_ref: str, authority: KeyMaker | None = None
+    *,
+    actor: User | None,
+    domain: Domain,
+    group_ref: str,
+    reason: str = "",
+    authority: KeyMaker | None = None,
 ) -> KeyEpoch:
-    """Make the next key of a group; agents learn it before anybody seals under it."""
+    """Make the next key of a group; agents learn it before anybody seals under it.
+
+    One that is staged already is the next one: a rotation on its way needs no second one.
+    """
     permissions.require_manager(actor, domain)
     if group_ref not in selectors.group_refs(domain):
         raise Invalid.at("/group_ref", f"`{group_ref}` is no key of this domain", "unknown")
@@ -147,8 +230,43 @@ def stage_epoch(
     if staged is not None:
         return staged
     return _new_epoch(
-        actor, domain, group_ref, State.STAGED, authority or _authority(), agents=True
+        actor,
+        domain,
+        group_ref,
+        State.STAGED,
+        authority or _authority(),
+        reason=reason,
+        agents=True,
     )
+
+
+@audit.change
+def rotate_keys(
+    *,
+    actor: User | None,
+    domain: Domain,
+    group_refs: Iterable[str],
+    reason: str,
+    authority: KeyMaker | None = None,
+) -> list[KeyEpoch]:
+    """Record the next epoch of these keys at once; the rollout that follows brings it to agents.
+
+    Raises:
+        Invalid: no reason is given, or a key is not one of the domain's.
+    """
+    permissions.require_manager(actor, domain)
+    if not reason.strip():
+        raise Invalid.at("/reason", "say why, for the audit")
+    return [
+        stage_epoch(
+            actor=actor,
+            domain=domain,
+            group_ref=ref,
+            reason=reason.strip()[:200],
+            authority=authority,
+        )
+        for ref in sorted(set(group_refs))
+    ]
 
 
 @audit.change
@@ -159,9 +277,9 @@ def switch_epoch(*, actor: User | None, epoch: KeyEpoch) -> KeyEpoch:
         raise Conflict("this epoch is not staged", expected=None, current=row.version)
     before = mapping.key_epoch(row)
     for old in _in_state(row, State.CURRENT):
-        old.state = State.DRAINING
+        old.state, old.draining_at = State.DRAINING, timezone.now()
         versions.save(old)
-    row.state = State.CURRENT
+    row.state, row.current_at = State.CURRENT, timezone.now()
     versions.save(row)
     record_row(
         actor, row.domain, "key-epoch.switched", row, before=before, after=mapping.key_epoch(row)
@@ -176,7 +294,7 @@ def retire_epoch(*, actor: User | None, epoch: KeyEpoch) -> KeyEpoch:
     if row.state != State.DRAINING:
         raise Conflict("this epoch is not draining", expected=None, current=row.version)
     before = mapping.key_epoch(row)
-    row.state = State.RETIRED
+    row.state, row.retired_at = State.RETIRED, timezone.now()
     versions.save(row)
     record_row(
         actor, row.domain, "key-epoch.retired", row, before=before, after=mapping.key_epoch(row)
@@ -198,16 +316,25 @@ def _new_epoch(
     state: str,
     maker: KeyMaker,
     *,
+    reason: str = "",
     agents: bool = False,
 ) -> KeyEpoch:
     last = KeyEpoch.objects.filter(domain=domain, group_ref=group_ref).aggregate(
         last=Max("number")
     )["last"]
-    row = KeyEpoch(domain=domain, group_ref=group_ref, number=(last or 0) + 1, state=state)
+    number = (last or 0) + 1
+    row = KeyEpoch(domain=domain, group_ref=group_ref, number=number, state=state, reason=reason)
+    row.current_at = row.created if state == State.CURRENT else None
     row.wrapped = maker.create_key(row.key_id)
     versions.create(row)
     record_row(
-        actor, domain, "key-epoch.created", row, after=mapping.key_epoch(row), affects_agents=agents
+        actor,
+        domain,
+        "key-epoch.created",
+        row,
+        after=mapping.key_epoch(row),
+        affects_agents=agents,
+        revokes=True,
     )
     return row
 
@@ -226,12 +353,15 @@ def _rekey_lost(
     domain: Domain,
     before: Mapping[str, set[int]],
     authority: KeyMaker | None,
+    reason: str,
 ) -> None:
     after = _holders(domain)
     wanted = set(selectors.group_refs(domain))
     for ref in sorted(before):
         if ref in wanted and before[ref] - after.get(ref, set()):
-            stage_epoch(actor=actor, domain=domain, group_ref=ref, authority=authority)
+            stage_epoch(
+                actor=actor, domain=domain, group_ref=ref, reason=reason, authority=authority
+            )
 
 
 def _authority() -> KeyMaker:

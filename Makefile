@@ -9,7 +9,7 @@ VENV := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo check bench bench-engine password setup setup-test clean
+.PHONY: help run test demo check bench bench-engine bench-admin password setup setup-test clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -34,6 +34,9 @@ bench: setup-test ## run the benchmarks
 
 bench-engine: setup-test ## run the benchmarks of the policy engine
 	@exec $(VENV)/python -m benchmarks anonset sde publishing kpabe cpabe ope split $(ARGS)
+
+bench-admin: setup-test ## measure the administration model on PostgreSQL with 100,000 policies and principals
+	@exec $(VENV)/python -m benchmarks admin $(ARGS)
 
 password: setup ## give the operator account of `make run` a new random password
 	@exec $(VENV)/python -m tasks.local password

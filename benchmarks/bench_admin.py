@@ -176,9 +176,12 @@ def _naive(domain: Any, principals: int) -> int:
     people = list(Principal.objects.filter(domain=domain).order_by("pk")[:principals])
     values = roles.subject_values_of(domain, people)
     spoken = selectors.language(domain)
-    rules = [selectors.rule(row, spoken) for row in selectors.policies_in_force(domain)]
+    rules = [
+        selectors.policy_conjunctions(row, spoken=spoken)
+        for row in selectors.policies_in_force(domain)
+    ]
     return sum(
-        any(way.for_subject(dict(variant)) is not None for way in rule.conjunctions)
+        any(way.for_subject(dict(variant)) is not None for way in rule)
         for person in people
         for variant in values[person.pk]
         for rule in rules

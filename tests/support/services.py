@@ -14,6 +14,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +88,13 @@ class Redis:
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSQL]:
     """A PostgreSQL server for the whole session; create a database of your own in it."""
+    with running_postgresql() as server:
+        yield server
+
+
+@contextmanager
+def running_postgresql() -> Iterator[PostgreSQL]:
+    """A PostgreSQL server of one's own, stopped and removed at the end."""
     programs = _postgres_programs()
     # Not pytest's folder: the server's user must be able to enter it.
     with tempfile.TemporaryDirectory(prefix="portcullis-postgres-") as name:

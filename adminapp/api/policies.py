@@ -6,7 +6,7 @@ from typing import Any
 
 import django_filters as filters
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.exceptions import NotFound
@@ -24,10 +24,14 @@ from adminapp.api.base import (
 from adminapp.api.fields import DomainField, NameField
 from adminapp.api.filters import DomainFilter
 from adminapp.api.schema import ProblemDetailSerializer
-from adminapp.identity.models import User
+from adminapp.identity.models import Domain, User
 from adminapp.policies import selectors, services
+from adminapp.policies.finding import KINDS, SEVERITIES
+from adminapp.policies.findings import findings
 from adminapp.policies.models import Policy
 from policyengine.events import ACTIONS
+
+SAVING = ("create", "update", "partial_update", "restore")
 
 
 class RuleSerializer(StrictSerializer):
@@ -80,6 +84,31 @@ class PolicySerializer(VersionedSerializer, PolicyFieldsSerializer):
     domain = DomainField()
 
 
+class PolicyFindingSerializer(serializers.Serializer[Any]):
+    """Something about a policy that its author hardly meant."""
+
+    kind = serializers.ChoiceField(KINDS)
+    severity = serializers.ChoiceField(
+        SEVERITIES, help_text="`unknown`: it cannot be told within reasonable time."
+    )
+    policy = serializers.CharField()
+    message = serializers.CharField()
+    related = serializers.ListField(
+        child=serializers.CharField(), help_text="Other policies that it has to do with."
+    )
+
+
+class SavedPolicySerializer(PolicySerializer):
+    """A policy that was just saved, with what is worth a second look."""
+
+    findings = serializers.SerializerMethodField()
+
+    @extend_schema_field(PolicyFindingSerializer(many=True))
+    def get_findings(self, row: Policy) -> Any:
+        found = findings(row.domain, policy=row.name)
+        return PolicyFindingSerializer(found, many=True).data
+
+
 class PolicyFilter(DomainFilter):
     action = filters.ChoiceFilter(choices=Policy.Action.choices)
     event_type = filters.CharFilter(field_name="event_type__name", help_text="Name of the type.")
@@ -118,6 +147,7 @@ class PlanSerializer(serializers.Serializer[Any]):
     lost = serializers.IntegerField(help_text="How many attributes, over principals and types.")
     agents = serializers.ListField(child=serializers.CharField())
     encodings = serializers.IntegerField()
+    findings = PolicyFindingSerializer(many=True)
     problems = ProblemDetailSerializer(many=True)
     revision = serializers.IntegerField()
 
@@ -133,6 +163,9 @@ class PolicyViewSet(ServiceViewSet):
     def rows(self) -> QuerySet[Any]:
         return selectors.policies(self.request.user)
 
+    def get_serializer_class(self) -> Any:
+        return SavedPolicySerializer if self.action in SAVING else PolicySerializer
+
     def create_with(self, actor: User, values: dict[str, Any]) -> Policy:
         return services.create_policy(actor=actor, **values)
 
@@ -145,6 +178,24 @@ class PolicyViewSet(ServiceViewSet):
 
     def delete_with(self, actor: User, row: Policy, version: int | None) -> None:
         services.delete_policy(actor=actor, policy=row, expected_version=version)
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("domain", str, required=True),
+            OpenApiParameter("policy", str, description="Only what concerns this policy, by name."),
+        ],
+        responses=PolicyFindingSerializer(many=True),
+        filters=False,
+    )
+    @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
+    def findings(self, request: Request) -> Response:
+        """What is worth a second look about the policies of a domain, warnings first."""
+        name = request.query_params.get("domain", "")
+        domain = Domain.objects.visible_to(request.user).filter(name=name).first()
+        if domain is None:
+            raise NotFound
+        found = findings(domain, policy=request.query_params.get("policy"))
+        return Response(PolicyFindingSerializer(found, many=True).data)
 
     @extend_schema(request=PlanRequestSerializer, responses=PlanSerializer)
     @action(detail=False, methods=["post"], filter_backends=[])
@@ -173,7 +224,7 @@ class PolicyViewSet(ServiceViewSet):
         rows = selectors.versions(request.user, self.get_object())
         return Response(PolicyVersionSerializer(rows, many=True).data)
 
-    @extend_schema(request=RestoreSerializer, responses=PolicySerializer)
+    @extend_schema(request=RestoreSerializer, responses=SavedPolicySerializer)
     @action(detail=True, methods=["post"], filter_backends=[])
     def restore(self, request: Request, pk: str | None = None) -> Response:
         """Make an old version the newest one."""

@@ -8,8 +8,8 @@ joins, which tie an attribute of one side to an attribute of another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from adminapp.catalog.mapping import EVENT, SUBJECT
 from adminapp.core.errors import Problem
@@ -32,6 +32,7 @@ from policyengine.attributes import (
     names,
     normalise,
     parse,
+    to_text,
     unknown,
 )
 from policyengine.attributes.syntax import walk
@@ -62,6 +63,13 @@ class PolicyConjunction:
     joins: tuple[Join, ...]
     environment: tuple[Literal, ...] = ()
     ties: tuple[Join, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The attributes that it speaks of."""
+        literals = (*self.subject, *self.event, *self.environment)
+        joined = (side for join in (*self.joins, *self.ties) for side in (join.left, join.right))
+        return frozenset([*(literal.attribute for literal in literals), *joined])
 
     def settled(self, values: Mapping[str, Value]) -> PolicyConjunction | None:
         """What it asks for while the environment has these values; None when it cannot hold.
@@ -122,6 +130,7 @@ class Language:
         environment: types of `env.*`.
         values: what the environment says at the moment that the language was built for.
         protections: event type -> attribute -> the kind of its protection.
+        settles: whether `conjunctions` takes the environment's values for given.
     """
 
     subject: Schema
@@ -130,6 +139,7 @@ class Language:
     environment: Schema = field(default_factory=dict)
     values: Mapping[str, Value] = field(default_factory=dict)
     protections: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    settles: bool = True
     _schemas: dict[str, Schema] = field(default_factory=dict, compare=False, repr=False)
     _ways: dict[tuple[str, str], tuple[PolicyConjunction, ...]] = field(
         default_factory=dict, compare=False, repr=False
@@ -168,6 +178,8 @@ class Language:
         Raises:
             InputError: it cannot be read, or not be encoded.
         """
+        if not self.settles:
+            return self.ways(text, event_type)
         found = (way.settled(self.values) for way in self.ways(text, event_type))
         return tuple(dict.fromkeys(way for way in found if way is not None))
 
@@ -179,11 +191,28 @@ class Language:
         """
         place = (text, event_type)
         if place not in self._ways:
-            self._ways[place] = self._normal(text, event_type)
+            self._ways[place] = self.normal(self.parse(text, event_type), event_type)
         return self._ways[place]
 
-    def _normal(self, text: str, event_type: str) -> tuple[PolicyConjunction, ...]:
-        expression = self.by_role(self.parse(text, event_type))
+    def alternatives(
+        self, text: str, event_type: str
+    ) -> tuple[tuple[str, tuple[PolicyConjunction, ...]], ...]:
+        """The alternatives that an expression was written as, each with its normal form.
+
+        Raises:
+            InputError: it cannot be read, or not be encoded.
+        """
+        expression = self.parse(text, event_type)
+        terms = expression.terms if isinstance(expression, Or) else (expression,)
+        return tuple((to_text(term), self.normal(term, event_type)) for term in terms)
+
+    def normal(self, expression: Expression, event_type: str) -> tuple[PolicyConjunction, ...]:
+        """The normal form of an expression that was read, split into its sides.
+
+        Raises:
+            InputError: it cannot be encoded.
+        """
+        expression = self.by_role(expression)
         # Only the roles it speaks of: a domain may have ten thousand.
         schema = {**self.roles_of(expression), **self.schema(event_type)}
         return tuple(_split(conjunction) for conjunction in normalise(expression, schema))
@@ -199,6 +228,16 @@ class Language:
             for node in walk(expression)
             if isinstance(node, Test) and node.attribute.startswith(ENVIRONMENT)
         ]
+
+    def timeless(self) -> Language:
+        """The same language, for what policies say whatever the environment is."""
+        return replace(self, settles=False)
+
+    def known(self, ways: Iterable[PolicyConjunction], event_type: str) -> Schema:
+        """Types of everything that normal forms of policies on a type may name."""
+        named = {literal.attribute for way in ways for literal in way.subject}
+        roles = {name: _ACTIVE for name in named if name not in self.schema(event_type)}
+        return {**roles, **self.schema(event_type)}
 
     def by_role(self, expression: Expression) -> Expression:
         """An expression with every test on `subject.role` said by the single roles."""

@@ -21,6 +21,7 @@ from adminapp.identity.services import record_row
 from adminapp.policies import checks, mapping, reach, selectors, valuerules
 from adminapp.policies.access import Access
 from adminapp.policies.crowd import Crowd
+from adminapp.policies.findings import Finding, findings
 from adminapp.policies.language import Language
 from adminapp.policies.models import Policy, PolicyVersion
 from policyengine.attributes import unknown
@@ -52,6 +53,7 @@ class Plan:
         lost: how many they would lose.
         agents: names of the agents that would get new rules.
         encodings: how many rules would be encoded anew, over all agents.
+        findings: what is worth a second look about the policy as it would be.
         problems: why the change cannot be made; empty when it can.
         revision: the domain's revision that the plan was made against.
     """
@@ -62,6 +64,7 @@ class Plan:
     encodings: int = 0
     gained: int = 0
     lost: int = 0
+    findings: tuple[Finding, ...] = ()
     problems: tuple[Problem, ...] = field(default=())
     revision: int = 0
 
@@ -198,7 +201,9 @@ def plan_policy_change(
         return Plan(problems=tuple(problems), revision=revision)
     now = reach.take(domain)
     wanted = selectors.effective_rows(domain, without=policy, also=changed)
-    found = reach.compare(now, now.among(wanted, spoken))
+    then = now.among(wanted, spoken)
+    found = reach.compare(now, then)
+    noticed = findings(domain, policy=changed.name, among=wanted, held=then) if changed else []
     agents = tuple(identity.serving_agents(domain).values_list("name", flat=True))
     return Plan(
         gains=found.gains,
@@ -206,6 +211,7 @@ def plan_policy_change(
         gained=found.gained,
         lost=found.lost,
         agents=agents,
+        findings=tuple(noticed),
         encodings=_encodings(changed, wanted, spoken, now.crowd) * len(agents),
         revision=revision,
     )

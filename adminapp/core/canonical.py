@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+_encoder = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+
 
 def dumps(value: Any) -> str:
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return _encoder.encode(value)
 
 
 def loads(text: str) -> Any:

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from adminapp.api.base import ServiceViewSet, VersionedSerializer
 from adminapp.api.fields import DomainField
+from adminapp.api.model import ModelMixin
 from adminapp.api.throttling import calls_this_minute
 from adminapp.distribution.selectors import domain_progress
 from adminapp.identity import quotas, selectors, services
@@ -86,7 +87,7 @@ class DomainSerializer(VersionedSerializer):
     )
 
 
-class DomainViewSet(ServiceViewSet):
+class DomainViewSet(ModelMixin, ServiceViewSet):
     """Organisations."""
 
     serializer_class = DomainSerializer

@@ -24,6 +24,7 @@ from adminapp.api.imports import ImportMixin
 from adminapp.api.pagination import Cursor
 from adminapp.api.platform import agents_by_name
 from adminapp.api.sessions import RolesMixin
+from adminapp.core.errors import Invalid
 from adminapp.identity import selectors, services
 from adminapp.identity.models import Agent, HomeAgent, Principal, User
 from adminapp.identity.selectors import enrolled
@@ -59,6 +60,15 @@ class CredentialsSerializer(StrictSerializer):
     )
 
 
+class EraseSerializer(StrictSerializer):
+    """Why, and the principal's name once more."""
+
+    confirm = serializers.CharField(max_length=64, help_text="The name, typed to be sure.")
+    reason = serializers.CharField(
+        max_length=500, help_text="Why, without naming the person: it stays on record."
+    )
+
+
 class PrincipalSerializer(VersionedSerializer):
     domain = DomainField()
     name = serializers.CharField(max_length=64)
@@ -85,6 +95,7 @@ class PrincipalSerializer(VersionedSerializer):
     verify_key = serializers.CharField(read_only=True)
     state = serializers.ChoiceField(Principal.State.choices, read_only=True)
     revoked_at = serializers.DateTimeField(read_only=True, allow_null=True)
+    erased_at = serializers.DateTimeField(read_only=True, allow_null=True)
 
     def to_representation(self, instance: Principal) -> dict[str, Any]:
         shown: dict[str, Any] = {}
@@ -193,5 +204,23 @@ class PrincipalViewSet(ImportMixin, RolesMixin, ServiceViewSet):
             principal=row,
             expected_version=version,
             **serializer.validated_data,
+        )
+        return self.shown(row)
+
+    @extend_schema(request=EraseSerializer, responses=PrincipalSerializer)
+    @action(detail=True, methods=["post"], filter_backends=[])
+    def erase(self, request: Request, pk: str | None = None) -> Response:
+        """Take from a revoked principal everything that identifies it, for good."""
+        row = self.get_object()
+        serializer = EraseSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        if serializer.validated_data["confirm"] != row.name:
+            raise Invalid.at("/confirm", "this is not the principal's name")
+        version = expected_version(request) if "If-Match" in request.headers else None
+        services.erase_principal(
+            actor=request.user,
+            principal=row,
+            reason=serializer.validated_data["reason"],
+            expected_version=version,
         )
         return self.shown(row)

@@ -217,6 +217,7 @@ class Principal(Versioned):
     )
     state = models.CharField(max_length=16, choices=State, default=State.ACTIVE)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    erased_at = models.DateTimeField(null=True, blank=True)
 
     objects = DomainScopedQuerySet.as_manager()
 
@@ -234,6 +235,11 @@ class Principal(Versioned):
                 condition=models.Q(certificate="", certificate_until__isnull=True)
                 | (~models.Q(certificate="") & models.Q(certificate_until__isnull=False)),
                 name="principal_certificate_whole",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(erased_at__isnull=True)
+                | models.Q(state="revoked", certificate="", sealing_key="", verify_key=""),
+                name="principal_erased_whole",
             ),
         ]
 

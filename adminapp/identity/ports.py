@@ -41,6 +41,7 @@ Surroundings: TypeAlias = Callable[[Domain, "datetime | None"], Mapping[str, Any
 ReadValue: TypeAlias = Callable[[str, str], Any]
 SubjectReader: TypeAlias = Callable[[Domain], ReadValue]
 MoveListener: TypeAlias = Callable[[Domain], None]
+Eraser: TypeAlias = Callable[[Principal], None]
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ Appointer: TypeAlias = Callable[[Domain, Any], Appointments]
 
 _subject_readers: list[SubjectReader] = []
 _appointers: list[Appointer] = []
+_erasers: list[Eraser] = []
 _move_listeners: list[MoveListener] = []
 _coverage: dict[str, Coverage] = {}
 _delegable: dict[str, NameList] = {}
@@ -101,6 +103,20 @@ def appointments_of(domain: Domain, actor: Any) -> Appointments:
     """How `actor` gives appointments in a domain."""
     (appointer,) = _appointers
     return appointer(domain, actor)
+
+
+def add_eraser(eraser: Eraser) -> None:
+    """Have `eraser` remove what it keeps of a principal that is being erased.
+
+    It runs inside the change, while the principal still has its name.
+    """
+    if eraser not in _erasers:
+        _erasers.append(eraser)
+
+
+def erasers() -> tuple[Eraser, ...]:
+    """Everybody who keeps something of principals."""
+    return tuple(_erasers)
 
 
 def on_move(listener: MoveListener) -> None:

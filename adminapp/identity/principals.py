@@ -75,6 +75,8 @@ def update_principal(
     """Change name, kind, attributes, or the home agents and fallbacks (all of them at once)."""
     permissions.require_manager(actor, principal.domain)
     row = versions.locked(principal, expected_version)
+    if row.erased_at is not None:
+        raise InUse("this principal was erased; nothing of it comes back")
     before = mapping.principal(row)
     versions.assign(row, data, PRINCIPAL_FIELDS)
     _check_broker(row.kind, row.broker)

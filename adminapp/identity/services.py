@@ -4,6 +4,7 @@
 """
 
 from adminapp.identity.delegations import delegate, end_delegation
+from adminapp.identity.erasure import erase_principal
 from adminapp.identity.imports import (
     cancel_import,
     prune_imports,
@@ -55,6 +56,7 @@ __all__ = [
     "delete_overlay",
     "delete_principal",
     "end_delegation",
+    "erase_principal",
     "issue_token",
     "mark_revoked",
     "note_token_use",

@@ -25,6 +25,7 @@ SLOW = "slow"
 SWEEP_SECONDS = 10
 RECONCILE_SECONDS = 30
 BOUNDARY_SECONDS = 15
+DUE_SECONDS = 1
 CHECKPOINT_SECONDS = 60
 HOURLY = 3600
 
@@ -59,6 +60,11 @@ app.conf.update(
             "task": "portcullis.boundaries",
             "schedule": BOUNDARY_SECONDS,
             "options": {"expires": BOUNDARY_SECONDS},
+        },
+        "due": {
+            "task": "portcullis.due",
+            "schedule": DUE_SECONDS,
+            "options": {"expires": DUE_SECONDS},
         },
         "urgent": {
             "task": "portcullis.urgent",

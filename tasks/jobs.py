@@ -60,6 +60,12 @@ def urgent() -> int:
     return changes.sweep()
 
 
+@app.task(name="portcullis.due")
+def due() -> int:
+    """To the second: what lapsed is recorded, and compiled anew where somebody's rights changed."""
+    return services.apply_due()
+
+
 @app.task(name="portcullis.renew")
 def renew() -> int:
     """Re-issue bundles before they expire."""

@@ -14,7 +14,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from adminapp.core.authority import get_authority
-from adminapp.distribution import delivery, reports
+from adminapp.distribution import boundaries, delivery, reports
 from adminapp.distribution.models import Bundle, Recipient
 from adminapp.distribution.recipients import Audience
 from adminapp.identity.models import Domain
@@ -36,14 +36,25 @@ def grant(asked: Audience, request: Request) -> bytes | None:
     """
     wish = messages.verify_lease_request(request, asked.verify_key)
     # A request of somebody banned or revoked is read, but never answered.
-    domains = {domain.name: domain for domain in asked.domains}
-    if not domains:
+    every = {domain.name: domain for domain in asked.domains}
+    if not every:
         return None
-    reports.record_held(asked.address, domains, wish.held, at=wish.at)
+    reports.record_held(asked.address, every, wish.held, at=wish.at)
+    domains = _current(every)
     sealed = _signed(asked, wish.nonce, domains)
     _note_leased(asked.address, domains)
-    _mend(asked.address, domains)
+    _mend(asked.address, every)
     return sealed
+
+
+def _current(domains: Mapping[str, Domain]) -> dict[str, Domain]:
+    """Without those of which agents hold what has lapsed since.
+
+    INVARIANT: a right that ends by itself is enforced no later than `GRACE` and one lease after
+    its end, though nobody should compile: no lease is given on what grants more than it should.
+    """
+    late = boundaries.overdue([domain.pk for domain in domains.values()], timezone.now() - GRACE)
+    return {name: domain for name, domain in domains.items() if domain.pk not in late}
 
 
 def _signed(asked: Audience, nonce: str, domains: Mapping[str, Domain]) -> bytes | None:

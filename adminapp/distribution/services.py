@@ -19,6 +19,7 @@ from adminapp.distribution.rollouts import advance as advance_rollout
 from adminapp.distribution.rollouts import begin as begin_rollout
 from adminapp.distribution.upkeep import (
     apply_boundaries,
+    apply_due,
     prune,
     reconcile,
     renew_expiring,
@@ -33,6 +34,7 @@ __all__ = [
     "advance_rollout",
     "answer_request",
     "apply_boundaries",
+    "apply_due",
     "begin_rollout",
     "bundle_parcel",
     "bundle_sent",

@@ -10,7 +10,7 @@ from django.utils import timezone
 from adminapp.audit import services as audit
 from adminapp.catalog import selectors as catalog
 from adminapp.core.authority import get_authority
-from adminapp.distribution import delivery, revocation
+from adminapp.distribution import boundaries, delivery, revocation
 from adminapp.distribution.compile import RENEW_BEFORE
 from adminapp.distribution.models import Bundle, Compilation, EncodingEpoch, RecomputeJob, Rollout
 from adminapp.identity.models import Agent, Domain
@@ -18,6 +18,7 @@ from adminapp.identity.services import record_change
 from adminapp.outbox import relay
 from adminapp.outbox import services as outbox
 from adminapp.policies.selectors import next_boundary
+from adminapp.roles import lapsing
 from adminapp.trustgroups.models import KeyEpoch
 from adminapp.trustgroups.selectors import group_refs
 from adminapp.trustgroups.services import stage_epoch
@@ -78,9 +79,28 @@ def renew_expiring(now: datetime | None = None) -> int:
     return _raise_revision({row["domain_id"] for row in newest}, "bundles.renewed")
 
 
+def apply_due(now: datetime | None = None) -> int:
+    """To the second: record the appointments that lapsed, and have domains compiled where an
+    appointment or a policy began or ended; returns how many domains.
+
+    It costs a few queries however many domains there are, so that it may run every second; what
+    is rarer, `apply_boundaries` looks for.
+    """
+    lapsing.lapse_due(now)
+    crossed = boundaries.crossed(now or timezone.now())
+    # A domain that waits for a compile already will be read after this moment.
+    waiting = Compilation.objects.filter(domain__in=crossed, revision__lt=F("domain__revision"))
+    return _raise_revision(
+        crossed - set(waiting.values_list("domain_id", flat=True)), "validity.changed"
+    )
+
+
 def apply_boundaries(now: datetime | None = None) -> int:
-    """Compile domains where a policy, an appointment or an accepted risk began or ended since."""
+    """Compile domains where anything began or ended since: a policy, an appointment, an accepted
+    risk, a certificate, what the clock says. Roles in sessions that rest on the clock end.
+    """
     moment = now or timezone.now()
+    lapsing.lapse_due(moment)
     crossed = set()
     for done in Compilation.objects.select_related("domain"):
         if any(
@@ -91,6 +111,7 @@ def apply_boundaries(now: datetime | None = None) -> int:
             )
         ):
             crossed.add(done.domain_id)
+            lapsing.settle_domain(done.domain, now=moment)
     return _raise_revision(crossed, "validity.changed")
 
 

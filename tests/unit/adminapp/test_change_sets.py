@@ -14,7 +14,8 @@ from adminapp.changes import files, services
 from adminapp.changes.models import Announcement, ChangeSet
 from adminapp.core.errors import AwaitingApproval, Conflict, Forbidden, InUse, Invalid
 from adminapp.identity import services as identity
-from adminapp.identity.models import Domain, User
+from adminapp.identity.erasure import erase_principal
+from adminapp.identity.models import Domain, Principal, User
 from adminapp.policies import services as policies
 from adminapp.policies.models import Policy
 from adminapp.roles import services as roles
@@ -412,3 +413,27 @@ def test_glass_is_not_broken_to_replace_what_is_there(world: World) -> None:
             message="fire",
             minutes=5,
         )
+
+
+# -- erasure ---------------------------------------------------------------------------------
+
+
+def test_an_erased_person_is_in_no_change_set(world: World) -> None:
+    person = {"name": "Grace Hopper", "kind": "person", "attributes": {"carrier": "UA"}}
+    given = {"principal": "Grace Hopper", "name": "licensed", "starts": "2026-01-01T00:00:00Z"}
+    row = planned(
+        world,
+        {"op": "put", "kind": "principal", "document": person},
+        {"op": "put", "kind": "appointment", "document": given},
+        policy(),
+    )
+    assert "Grace" in str(row.plan["effects"]["gains"])
+    services.submit(actor=world.manager, change_set=row)
+    waiting = planned(world, {"op": "delete", "kind": "principal", "key": "Grace Hopper"})
+    principal = Principal.objects.get(name="Grace Hopper")
+    principal = identity.mark_revoked(actor=world.manager, principal=principal)
+    erase_principal(actor=world.manager, principal=principal, reason="asked for it")
+    for kept in (row, waiting):
+        kept.refresh_from_db()
+        assert "Grace" not in f"{kept.operations} {kept.plan}"
+    assert [each["kind"] for each in row.operations] == ["policy"]

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import URLResolver, resolve
 
+from adminapp.changes.models import ChangeSet
 from adminapp.console import urls
 from tests.support.control_plane import World
 
@@ -32,6 +33,7 @@ READING = (
     "/d/flights/splits/Flight/",
     "/d/flights/revocations/",
     "/d/flights/jobs/",
+    "/d/flights/change-sets/",
 )
 EDITING = (
     "/d/flights/event-types/Flight/edit/",
@@ -62,6 +64,8 @@ CHANGING = (
     "/d/flights/classification/{attribute}/",
     "/d/flights/splits/Flight/save/",
     "/d/flights/splits/Flight/remove/",
+    "/d/flights/change-sets/{change_set}/plan/",
+    "/d/flights/change-sets/{change_set}/approve/",
 )
 OWN = ("/", "/domains/", "/agents/", "/agents/alpha/", "/audit/", "/settings/", "/search/?q=own")
 
@@ -69,7 +73,10 @@ OWN = ("/", "/domains/", "/agents/", "/agents/alpha/", "/audit/", "/settings/", 
 def filled(address: str, world: World) -> str:
     attribute = world.flight.attributes.first()
     assert attribute is not None
-    return address.format(appointment=world.appointment.pk, attribute=attribute.pk)
+    change_set = ChangeSet.objects.filter(domain=world.flights).latest("pk")
+    return address.format(
+        appointment=world.appointment.pk, attribute=attribute.pk, change_set=change_set.pk
+    )
 
 
 def test_anonymous_callers_are_sent_to_sign_in(browsers: Browsers) -> None:
@@ -148,7 +155,7 @@ def test_changes_need_a_token_against_forgery(world: World) -> None:
 def test_every_address_of_a_domain_is_listed_here(world: World) -> None:
     """A new page cannot be forgotten in the lists above."""
     listed = {_name(filled(address, world)) for address in (*READING, *EDITING, *CHANGING)}
-    with_identifiers = {"revocation", "revocation-receipt", "job"}
+    with_identifiers = {"revocation", "revocation-receipt", "job", "change-set"}
     assert _names(urls._of_domain) == listed | with_identifiers
 
 

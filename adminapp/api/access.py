@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from django.db.models import QuerySet
+from drf_spectacular.helpers import forced_singular_serializer
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -126,7 +127,7 @@ class AccessViewSet(CountedMixin, GenericViewSet):
 
     @extend_schema(
         parameters=[AccessQuestionSerializer],
-        responses={200: AccessPageSerializer, **REFUSED},
+        responses={200: forced_singular_serializer(AccessPageSerializer), **REFUSED},
         filters=False,
     )
     def list(self, request: Request) -> Response:

@@ -78,10 +78,11 @@ class ReadViewSet(
     """Lists and single objects, limited to what the caller may see.
 
     `kind` names the objects where parts of a domain can be delegated: those to whom an object is
-    delegated may then change it as managers do.
+    delegated may then change it as managers do. `versioned_actions` are POSTs that need If-Match.
     """
 
     kind = ""
+    versioned_actions: tuple[str, ...] = ()
 
     def rows(self) -> QuerySet[Any]:
         """The rows that the caller may see, with what the serializer needs."""

@@ -110,6 +110,7 @@ class ChangeSetViewSet(CreateMixin, UpdateMixin, ReadViewSet):
     serializer_class = ChangeSetSerializer
     filterset_class = ChangeSetFilter
     fixed = ("domain",)
+    versioned_actions = ("plan", "submit", "approve", "reject", "undo", "withdraw")
 
     def rows(self) -> QuerySet[Any]:
         return selectors.change_sets(self.request.user)

@@ -62,7 +62,12 @@ class EnvironmentViewSet(ServiceViewSet):
     def delete_with(self, actor: User, row: EnvironmentVariable, version: int | None) -> None:
         variables.delete_variable(actor=actor, variable=row, expected_version=version)
 
-    @extend_schema(request=ValueSerializer, responses=VariableSerializer, filters=False)
+    @extend_schema(
+        operation_id="environment_value",
+        request=ValueSerializer,
+        responses=VariableSerializer,
+        filters=False,
+    )
     @action(
         detail=False,
         methods=["put"],

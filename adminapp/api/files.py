@@ -49,14 +49,14 @@ class YamlParser(BaseParser):
 
 
 class YamlRenderer(BaseRenderer):
-    """Text that is YAML already."""
+    """Text that is YAML already; problems stay the JSON that they are."""
 
     media_type = YAML
     format = "yaml"
     charset = "utf-8"
 
     def render(self, data: Any, *_: Any, **__: Any) -> bytes:
-        return str(data).encode()
+        return data.encode() if isinstance(data, str) else JSONRenderer().render(data)
 
 
 class PlannedDifferenceSerializer(serializers.Serializer[Any]):

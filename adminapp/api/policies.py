@@ -6,7 +6,12 @@ from typing import Any
 
 import django_filters as filters
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import (
+    OpenApiParameter,
+    extend_schema,
+    extend_schema_field,
+    extend_schema_serializer,
+)
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.exceptions import NotFound
@@ -34,6 +39,7 @@ from policyengine.events import ACTIONS
 SAVING = ("create", "update", "partial_update", "restore")
 
 
+@extend_schema_serializer(component_name="ValueRule")
 class RuleSerializer(StrictSerializer):
     """A condition under which one attribute, or the event as a whole, may be read or written."""
 

@@ -15,6 +15,7 @@ from rest_framework.permissions import SAFE_METHODS
 from adminapp.api.selection import ACTIONS, PARAMETER, FieldsMixin
 
 PROBLEM = "application/problem+json"
+VERSIONED = ("update", "partial_update", "destroy")
 _PROBLEMS = {
     "400": "What was sent cannot be accepted; `errors` points at each place.",
     "401": "Not signed in.",
@@ -100,7 +101,7 @@ class Schema(AutoSchema):
         parameters = list(super().get_override_parameters())
         if self._changes_a_version():
             parameters.append(_header("If-Match", "The version that is changed, from its ETag."))
-        elif self.method == "POST":
+        if self.method == "POST":
             parameters.append(
                 _header("Idempotency-Key", "Sent again within a day: one deed, one answer.", False)
             )
@@ -123,14 +124,13 @@ class Schema(AutoSchema):
         return operation
 
     def _changes_a_version(self) -> bool:
-        return self.method in ("PUT", "PATCH", "DELETE") and hasattr(self.view, "rows")
+        action = getattr(self.view, "action", None)
+        return action in (*VERSIONED, *getattr(self.view, "versioned_actions", ()))
 
     def _possible_problems(self) -> list[str]:
-        codes = ["400", "401", "403", "429"]
-        if "{" in self.path:
-            codes.append("404")
+        codes = ["400", "401", "403", "404", "429"]
         if self.method not in SAFE_METHODS:
-            codes += ["404", "409", "412", "413", "415"]
+            codes += ["409", "412", "413", "415"]
         if self.method == "POST":
             codes.append("422")
         if self._changes_a_version():

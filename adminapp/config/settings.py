@@ -236,6 +236,8 @@ REST_FRAMEWORK = {
         "address": env.text("PORTCULLIS_API_ANONYMOUS_RATE", "60/min"),
     },
     "EXCEPTION_HANDLER": "adminapp.api.problems.handle",
+    # One form for each answer: `?format=` is no parameter of anything.
+    "URL_FORMAT_OVERRIDE": None,
     "PAGE_SIZE": 50,
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",

@@ -12,6 +12,8 @@ from drf_spectacular.validation import validate_schema
 from tests.support.control_plane import World
 
 API = "/api/v1"
+# What is the case now has no version to be based on: the last word holds.
+FACTS = {"environment_value"}
 
 
 def test_the_document_is_made_without_a_warning() -> None:
@@ -29,7 +31,7 @@ def test_every_change_asks_for_a_version_and_can_fail() -> None:
     seen = 0
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            if method not in {"put", "patch", "delete"}:
+            if method not in {"put", "patch", "delete"} or operation["operationId"] in FACTS:
                 continue
             seen += 1
             names = {each["name"]: each for each in operation["parameters"]}

@@ -30,8 +30,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from adminapp.api.throttling import AddressThrottle, UserThrottle
 from adminapp.identity.services import issue_token
+from tests.support.api_rows import unthrottle
 from tests.support.control_plane import World
 
 API = "/api/v1"
@@ -49,6 +49,12 @@ MODES = {
     "sound": (GenerationMode.POSITIVE, CHECKS, 5),
     "unsound": (GenerationMode.NEGATIVE, [*CHECKS, negative_data_rejection], 4),
 }
+
+
+@schemathesis.deserializer("application/yaml")
+def _as_text(_context: Any, response: Any) -> str:
+    """Exports are several documents, described as text."""
+    return str(response.text)
 
 
 @cache
@@ -135,9 +141,7 @@ def explore(
 
 @pytest.fixture(autouse=True)
 def _unthrottled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tried here comes faster than any caller may."""
-    monkeypatch.setattr(UserThrottle, "allow_request", lambda *_: True)
-    monkeypatch.setattr(AddressThrottle, "allow_request", lambda *_: True)
+    unthrottle(monkeypatch)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,0 +1,165 @@
+"""A row for every collection of the API, and how each is addressed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.test import Client
+from django.utils import timezone
+
+from adminapp.agreements import services as agreements
+from adminapp.api.throttling import AddressThrottle, UserThrottle
+from adminapp.catalog import services as catalog
+from adminapp.changes import services as changes
+from adminapp.changes.models import Announcement
+from adminapp.distribution.models import (
+    Bundle,
+    EncodingEpoch,
+    Recipient,
+    RecomputeJob,
+    Revocation,
+)
+from adminapp.identity import services as identity
+from adminapp.identity.models import User
+from adminapp.outbox.models import OutboxRow
+from adminapp.policies.representation import represent
+from adminapp.policies.variables import declare_variable
+from adminapp.privacy.services import set_split
+from adminapp.roles import services as roles
+from adminapp.trustgroups.models import KeyEpoch
+from tests.support.control_plane import World
+
+BACKEND = "adminapp.identity.backends.ThrottledBackend"
+IN_A_MONTH = timedelta(days=30)
+GROUPS = [
+    {"overlay": "a", "attributes": ["carrier", "tail"]},
+    {"overlay": "b", "attributes": ["origin"]},
+]
+TERMS: dict[str, Any] = {
+    "roles": [{"role": "engineer", "as": "airline"}],
+    "opens": [{"type": "Flight", "action": "subscribe", "attributes": ["carrier"]}],
+    "subject_attributes": [],
+    "ends": "2100-01-01T00:00:00Z",
+    "purpose": "to heat the gates in time",
+}
+
+
+def people(world: World) -> dict[str, User]:
+    """Everybody who may call, by standing; nobody is `anonymous`."""
+    roles.create_role(actor=world.manager, domain=world.flights, name="press")
+    made = {name: getattr(world, name) for name in ("operator", "manager", "auditor", "stranger")}
+    for standing, scope in (("delegate", "airline"), ("other", "press")):
+        made[standing] = identity.create_user(actor=world.operator, username=standing)
+        identity.delegate(
+            actor=world.manager,
+            user=made[standing],
+            domain=world.flights,
+            roles=[scope],
+            event_types=["Flight"] if scope == "airline" else [],
+            ends=timezone.now() + IN_A_MONTH,
+        )
+    made["colleague"] = identity.create_user(actor=world.operator, username="cora")
+    return made
+
+
+def clients(users: dict[str, User]) -> dict[str, Client]:
+    """A signed-in client for each, and `anonymous`."""
+    made = {"anonymous": Client()}
+    for standing, user in users.items():
+        made[standing] = Client()
+        made[standing].force_login(user, backend=BACKEND)
+    return made
+
+
+def rows(world: World) -> dict[str, Any]:
+    """By collection, a row that belongs to the domain `flights` or to its manager."""
+    return {
+        "domains": world.flights,
+        "memberships": world.flights.memberships.get(user=world.auditor),
+        "delegations": world.flights.delegations.first(),
+        "users": world.stranger,
+        "overlays": world.overlay_b,
+        "agents": world.beta,
+        "principals": world.united,
+        "subject-attributes": world.flights.subject_attributes.get(name="carrier"),
+        "attribute-keys": world.tail,
+        "event-types": world.departure,
+        "roles": world.airline,
+        "appointments": world.appointment,
+        "trust-groups": world.group,
+        "policies": world.policy,
+        "classifications": world.flight.attributes.get(name="carrier"),
+        **_made(world),
+        **_distribution(world),
+    }
+
+
+def _made(world: World) -> dict[str, Any]:
+    until = timezone.now() + IN_A_MONTH
+    token, _secret = identity.issue_token(
+        actor=world.manager, user=world.manager, name="mine", scopes=["read"]
+    )
+    return {
+        "tokens": token,
+        "environment": declare_variable(
+            actor=world.manager, domain=world.flights, name="alarm", type={"type": "bool"}
+        ),
+        "risk-acceptances": catalog.accept_risk(
+            actor=world.manager,
+            event_type=world.flight,
+            attribute="tail",
+            justification="ranges are needed",
+            until=until,
+        ),
+        "split-plans": set_split(actor=world.manager, event_type=world.flight, groups=GROUPS),
+        "representatives": represent(
+            actor=world.manager, user=world.manager, principal=world.airport
+        ),
+        **_changes(world),
+    }
+
+
+def _changes(world: World) -> dict[str, Any]:
+    document = {"name": "press", "title": "Press"}
+    drafted = changes.draft(
+        actor=world.manager,
+        domain=world.flights,
+        operations=[{"op": "put", "kind": "role", "document": document}],
+    )
+    said = Announcement.objects.create(user=world.manager, change_set=drafted, text="look")
+    roles.create_role(actor=world.stranger, domain=world.heating, name="engineer")
+    agreed = agreements.propose_agreement(
+        actor=world.manager,
+        provider=world.flights,
+        consumer=world.heating,
+        name="gates",
+        terms=TERMS,
+    )
+    return {"change-sets": drafted, "announcements": said, "agreements": agreed}
+
+
+def _distribution(world: World) -> dict[str, Any]:
+    flights = world.flights
+    epoch = EncodingEpoch.objects.create(domain=flights, number=9, cause="first", parameters={})
+    sent = {"audience": "agent:alpha", "domain": flights}
+    return {
+        "key-epochs": KeyEpoch.objects.create(
+            domain=flights, group_ref="overlay:a", number=1, wrapped="w"
+        ),
+        "jobs": RecomputeJob.objects.create(domain=flights, epoch=epoch, cause="revocation"),
+        "bundles": Bundle.objects.create(
+            **sent, revision=1, digest="0" * 64, size=1, message=b"x", expires_at=timezone.now()
+        ),
+        "recipients": Recipient.objects.create(**sent),
+        "revocations": Revocation.objects.create(
+            domain=flights, principal=world.airport, reason="r"
+        ),
+        "outbox": OutboxRow.objects.create(topic="t", key="k", state="failed"),
+    }
+
+
+def unthrottle(monkeypatch: Any) -> None:
+    """What tests try comes faster than any caller may."""
+    for throttle in (UserThrottle, AddressThrottle):
+        monkeypatch.setattr(throttle, "allow_request", lambda *_: True)

@@ -88,7 +88,7 @@ def _fingerprint(request: Request) -> str:
 def _body(request: HttpRequest) -> bytes:
     """The whole body, kept for the parser; files may be larger than what Django keeps."""
     if not hasattr(request, "_body"):
-        limit = settings.UPLOAD_LIMIT
+        limit = max(settings.UPLOAD_LIMIT, settings.IMPORT_LIMIT)
         read = request.read(limit + 1)
         if len(read) > limit:
             raise TooLarge

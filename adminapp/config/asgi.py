@@ -13,4 +13,6 @@ from django.conf import settings  # noqa: E402
 
 from adminapp.core.bodies import BoundedBodies  # noqa: E402
 
-application = BoundedBodies(django_application, settings.UPLOAD_LIMIT)
+# Views bound their own bodies further; a multipart body has borders around its file.
+LARGEST = max(settings.UPLOAD_LIMIT, settings.IMPORT_LIMIT) + 2**16
+application = BoundedBodies(django_application, LARGEST)

@@ -18,7 +18,6 @@ from tests.support.api_rows import clients, people, rows, unthrottle
 from tests.support.control_plane import World
 
 API = "/api/v1"
-JSON = "application/json"
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -79,7 +78,7 @@ class Stage:
                 method,
                 url + entry.query,
                 body if isinstance(body, bytes) else json.dumps(body or {}),
-                "application/yaml" if isinstance(body, bytes) else JSON,
+                entry.media,
                 headers={"If-Match": "*"},
             )
             text = "" if answer.streaming else answer.content.decode()[:300]

@@ -21,12 +21,13 @@ from adminapp.distribution.models import (
     Revocation,
 )
 from adminapp.identity import services as identity
-from adminapp.identity.models import User
+from adminapp.identity.models import PrincipalImport, User
 from adminapp.outbox.models import OutboxRow
 from adminapp.policies.representation import represent
 from adminapp.policies.variables import declare_variable
 from adminapp.privacy.services import set_split
 from adminapp.roles import services as roles
+from adminapp.roles.models import AppointmentRule, RoleSession, RoleSettings
 from adminapp.trustgroups.models import KeyEpoch
 from tests.support.control_plane import World
 
@@ -115,6 +116,12 @@ def _made(world: World) -> dict[str, Any]:
         "split-plans": set_split(actor=world.manager, event_type=world.flight, groups=GROUPS),
         "representatives": represent(
             actor=world.manager, user=world.manager, principal=world.airport
+        ),
+        "role-settings": RoleSettings.objects.create(domain=world.flights),
+        "sessions": RoleSession.objects.create(principal=world.united),
+        "appointment-rules": AppointmentRule.objects.create(domain=world.flights, name="licensed"),
+        "principal-imports": PrincipalImport.objects.create(
+            domain=world.flights, user=world.manager
         ),
         **_changes(world),
     }

@@ -225,7 +225,7 @@ class AppointForm(StyledForm):
     """An appointment given to a principal from now on."""
 
     name = forms.CharField(
-        label="Appoint as", max_length=64, widget=forms.TextInput(attrs={"autocomplete": "off"})
+        label="Appoint as", max_length=500, widget=forms.TextInput(attrs={"autocomplete": "off"})
     )
     ends = forms.DateTimeField(
         label="Until",

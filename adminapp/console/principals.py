@@ -18,13 +18,15 @@ from adminapp.catalog.models import SubjectAttribute
 from adminapp.console import diffs, forms
 from adminapp.console.pages import Crumb, in_domain, managers_only, show
 from adminapp.console.tables import PrincipalTable, configured
-from adminapp.core.errors import Conflict, Invalid, ServiceError
+from adminapp.core.errors import Conflict, Invalid, Problem, ServiceError
 from adminapp.distribution import selectors as distribution
 from adminapp.identity import ports, selectors, services
 from adminapp.identity.models import Agent, Domain, Overlay, Principal
 from adminapp.policies import reach
 from adminapp.roles import selectors as roles
 from adminapp.roles import services as role_services
+from policyengine.errors import InputError
+from policyengine.roles import ground_atom
 
 
 class PrincipalFilter(django_filters.FilterSet):
@@ -135,7 +137,7 @@ def appoint(request: HttpRequest, domain: Domain, name: str) -> HttpResponse:
         role_services.appoint(
             actor=request.user,
             principal=principal,
-            name=form.cleaned_data["name"],
+            **_appointment(form.cleaned_data["name"]),
             ends=form.cleaned_data["ends"],
         )
     except Invalid as error:
@@ -143,6 +145,15 @@ def appoint(request: HttpRequest, domain: Domain, name: str) -> HttpResponse:
         return _detail(request, domain, principal, appoint=form, status=422)
     messages.success(request, f"{principal.name} is appointed {form.cleaned_data['name']}.")
     return HttpResponseRedirect(reverse("console:principal", args=[domain.name, name]))
+
+
+def _appointment(text: str) -> dict[str, Any]:
+    """Name and parameters of an appointment such as `badge(7, West)`."""
+    try:
+        atom = ground_atom(text, "appointment")
+    except InputError as error:
+        raise Invalid([Problem.from_input_error(error, "/name")]) from error
+    return {"name": atom.name, "parameters": atom.terms}
 
 
 @require_POST

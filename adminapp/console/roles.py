@@ -16,17 +16,25 @@ from adminapp.policies import selectors as policies
 from adminapp.policies.models import Policy
 from adminapp.roles import selectors
 from adminapp.roles.activations import Activations
+from adminapp.roles.findings import RoleFinding, findings
+from adminapp.roles.mapping import parameters
 from adminapp.roles.models import Role
+from adminapp.roles.reading import head
 
 
 @dataclass(frozen=True)
 class Row:
-    """A role, how it comes about, who has it now and which policies speak of it."""
+    """A role, how it comes about, who has it now, which policies speak of it, and what was found
+    about it that its author hardly meant.
+    """
 
     role: Role
+    origin: str
+    head: str
     rules: list[str]
     holders: list[Principal]
     policies: list[Policy]
+    findings: list[RoleFinding]
 
 
 @require_safe
@@ -35,17 +43,21 @@ def index(request: HttpRequest, domain: Domain) -> HttpResponse:
     principals = list(identity.active_principals(domain))
     having = selectors.activations(domain, principals=[each.pk for each in principals])
     named = list(policies.policies(request.user, domain))
+    found = findings(domain)
     rows = [
         Row(
-            role,
-            [
+            role=each.row,
+            origin=each.origin,
+            head=head(each.row.name, [p.name for p in parameters(each.row)]),
+            rules=[
                 words.role_rule(rule.prerequisites, rule.appointments, rule.constraints)
-                for rule in role.rules.all()
+                for rule in each.row.rules.all()
             ],
-            _holders(having, role.name, principals),
-            [policy for policy in named if f'"{role.name}"' in policy.expression],
+            holders=_holders(having, each.row.name, principals),
+            policies=[policy for policy in named if _speaks_of(policy, each.row.name)],
+            findings=[one for one in found if one.role == each.row.name],
         )
-        for role in selectors.roles(request.user, domain)
+        for each in selectors.effective_roles(domain)
     ]
     return show(
         request,
@@ -56,6 +68,9 @@ def index(request: HttpRequest, domain: Domain) -> HttpResponse:
         "principals, bring them about.",
         domain=domain,
         rows=rows,
+        by_session=selectors.by_session(domain),
+        appointers=selectors.effective_appointment_rules(domain),
+        sessions=selectors.sessions(request.user, domain).filter(closed__isnull=True)[:50],
         appointments=selectors.appointments(request.user, domain).order_by("-starts")[:50],
     )
 
@@ -65,3 +80,7 @@ def _holders(having: Activations, role: str, principals: list[Principal]) -> lis
     if rows is None:
         return []
     return [principals[position] for position in having.holders(rows).search(bitarray("1"))]
+
+
+def _speaks_of(policy: Policy, role: str) -> bool:
+    return f'"{role}"' in policy.expression or f"subject.role.{role}." in policy.expression

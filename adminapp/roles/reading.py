@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -200,6 +201,12 @@ def rule(name: str, arguments: tuple[str, ...], *lists: tuple[str, ...]) -> Rule
     """
     fields = dict(zip(RULE_FIELDS[1:], lists, strict=True))
     return engine_rule(head(name, arguments), **fields)
+
+
+@lru_cache(maxsize=65_536)
+def rule_of_texts(name: str, arguments: str, *lists: str) -> Rule:
+    """`rule`, from lists that are JSON still."""
+    return rule(name, tuple(json.loads(arguments)), *(tuple(json.loads(each)) for each in lists))
 
 
 def head(name: str, arguments: Iterable[str]) -> str:

@@ -82,6 +82,10 @@ class FilesAnswerSerializer(serializers.Serializer[Any]):
     effects = serializers.DictField(
         help_text="Access won and lost, subscriptions that end, keys, agents, encodings."
     )
+    findings = serializers.ListField(
+        child=serializers.DictField(),
+        help_text="What is worth a second look about policies: domain, policy, kind, message.",
+    )
     problems = ProblemDetailSerializer(many=True)
     revisions = serializers.DictField(
         child=serializers.IntegerField(),

@@ -111,7 +111,7 @@ class SavedPolicySerializer(PolicySerializer):
 
     @extend_schema_field(PolicyFindingSerializer(many=True))
     def get_findings(self, row: Policy) -> Any:
-        found = findings(row.domain, policy=row.name)
+        found = findings(row.domain, only=[row.name])
         return PolicyFindingSerializer(found, many=True).data
 
 
@@ -200,7 +200,8 @@ class PolicyViewSet(ServiceViewSet):
         domain = Domain.objects.visible_to(request.user).filter(name=name).first()
         if domain is None:
             raise NotFound
-        found = findings(domain, policy=request.query_params.get("policy"))
+        policy = request.query_params.get("policy")
+        found = findings(domain, only=None if policy is None else [policy])
         return Response(PolicyFindingSerializer(found, many=True).data)
 
     @extend_schema(request=PlanRequestSerializer, responses=PlanSerializer)

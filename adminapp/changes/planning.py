@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from adminapp.audit import services as audit
 from adminapp.changes import effects
 from adminapp.changes.differences import Difference, differences
-from adminapp.changes.effects import Effects
+from adminapp.changes.effects import Effects, State
 from adminapp.changes.operations import Operation, carry_out
 from adminapp.core import journal
 from adminapp.core.errors import Invalid, Problem, ServiceError
 from adminapp.core.journal import Item, Journal
 from adminapp.identity import kinds, ports
 from adminapp.identity.models import Domain, User
+from adminapp.policies.findings import Finding, findings
 
+SEEN_BY_POLICIES = frozenset(
+    {"policy", "event-type", "subject-attribute", "role", "environment-variable"}
+)
+"""Kinds of objects that decide what policies say."""
 ENDINGS = frozenset({"appointment.ended", "appointment.lapsed", "agreement.withdrawn"})
 
 
@@ -59,12 +64,24 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Noticed:
+    """A finding about a policy of a domain."""
+
+    domain: str
+    finding: Finding
+
+    def to_json(self) -> dict[str, Any]:
+        return {"domain": self.domain, **asdict(self.finding)}
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a change would do.
 
     Args:
         changes: the objects concerned.
         effects: what follows from it for people, agents, keys and encodings.
+        findings: what is worth a second look about the policies as they would be.
         problems: why it cannot be done; then nothing of the rest is certain.
         revisions: the revision of each domain that the plan was made against.
         unchanged: how many objects of the files are as they should be already.
@@ -72,6 +89,7 @@ class Plan:
 
     changes: tuple[Change, ...] = ()
     effects: Effects = field(default_factory=Effects)
+    findings: tuple[Noticed, ...] = ()
     problems: tuple[Problem, ...] = ()
     revisions: dict[str, int] = field(default_factory=dict)
     unchanged: int = 0
@@ -80,6 +98,7 @@ class Plan:
         return {
             "changes": [change.to_json() for change in self.changes],
             "effects": asdict(self.effects),
+            "findings": [each.to_json() for each in self.findings],
             "problems": [problem.to_json() for problem in self.problems],
             "revisions": self.revisions,
         }
@@ -108,10 +127,31 @@ def _plan(book: Journal, actor: User | None, operations: Sequence[Operation]) ->
             problems = [Problem("", error.message)]
     changes = tuple(coalesced(book.items))
     if problems:
-        return Plan(changes, Effects(), tuple(problems), revisions)
+        return Plan(changes, problems=tuple(problems), revisions=revisions)
     after = effects.states([*before, *_made(before, changes)])
     found = effects.between(before, after, book.items)
-    return Plan(changes, found, (), revisions)
+    return Plan(changes, found, noticed(after, changes), revisions=revisions)
+
+
+def noticed(states: Mapping[str, State], changes: Iterable[Change]) -> tuple[Noticed, ...]:
+    """What is worth a second look about policies that are changed; where the model is changed
+    under policies, the warnings about all of them.
+    """
+    made = list(changes)
+    if not any(change.kind in SEEN_BY_POLICIES for change in made):
+        return ()
+    names = {change.key for change in made if change.kind == "policy"}
+    whole = any(change.kind in SEEN_BY_POLICIES - {"policy"} for change in made)
+    rows = Domain.objects.filter(name__in=list(states)).select_related("parent")
+    found = [
+        Noticed(domain.name, finding)
+        for domain in rows.order_by("name")
+        for finding in findings(
+            domain, only=None if whole else names, held=states[domain.name].reach
+        )
+        if finding.policy in names or finding.severity == "warning"
+    ]
+    return tuple(found[: effects.SHOWN])
 
 
 def concerned(operations: Iterable[Operation]) -> list[str]:

@@ -7,9 +7,11 @@ done than the domain above does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from django.utils import timezone
 
@@ -46,18 +48,31 @@ class _Place:
     openings: tuple[Opening, ...]
     above: Above | None
 
+    @cached_property
+    def granting(self) -> frozenset[str]:
+        """Names of the policies that somebody meets."""
+        return frozenset(grant.rule.policy for grant in self.reach.grants)
+
+    @cached_property
+    def possible(self) -> dict[str, set[str]]:
+        """Event types that somebody may publish, and receive."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for grant in self.reach.grants:
+            found[grant.rule.action] |= grant.types.keys()
+        return found
+
 
 def findings(
     domain: Domain,
     *,
-    policy: str | None = None,
+    only: Collection[str] | None = None,
     among: Sequence[Policy] | None = None,
     held: Reach | None = None,
 ) -> list[Finding]:
     """Everything that is worth a second look, warnings first.
 
     Args:
-        policy: only what concerns the policy of this name.
+        only: names of policies; only what concerns one of them.
         among: every policy to go by; those of the effective model by default.
         held: what everybody may do by them, when the caller has it already.
     """
@@ -65,7 +80,7 @@ def findings(
         place = _place(domain, among, held)
     except InputError:
         return []  # the event types do not fit together, and the catalog says so
-    found = [*_all(place, policy)]
+    found = _all(place, None if only is None else frozenset(only))
     order = ("warning", "unknown", "notice")
     return sorted(set(found), key=lambda each: (order.index(each.severity), each))
 
@@ -89,10 +104,10 @@ def _above(domain: Domain, now: datetime) -> Above:
     return Above(domain.name, Scene(rows, selectors.language(domain), now))
 
 
-def _all(place: _Place, only: str | None) -> Iterator[Finding]:
+def _all(place: _Place, only: frozenset[str] | None) -> Iterator[Finding]:
     scene = place.scene
     for row in scene.live:
-        if only not in (None, row.name):
+        if only is not None and row.name not in only:
             continue
         if row.name in scene.unfit:
             yield Finding(
@@ -198,7 +213,7 @@ def reachable(rules: Iterable[Rule]) -> frozenset[str]:
 
 
 def _nobody(place: _Place, row: Policy, *, explained: bool) -> Iterator[Finding]:
-    if explained or not row.in_force(place.scene.now) or _grants_somebody(place, row):
+    if explained or not row.in_force(place.scene.now) or row.name in place.granting:
         return
     if _open_to_guests(place, row, row.action):
         return
@@ -213,20 +228,14 @@ def _nobody(place: _Place, row: Policy, *, explained: bool) -> Iterator[Finding]
     yield Finding("grants-nobody", "warning", row.name, said)
 
 
-def _grants_somebody(place: _Place, row: Policy) -> bool:
-    return any(grant.rule.policy == row.name for grant in place.reach.grants)
-
-
 def _nobody_else(place: _Place, row: Policy) -> Iterator[Finding]:
     """Publishing without anybody who may receive it, and the other way round."""
     opposite = {"publish": "subscribe", "subscribe": "publish"}.get(row.action)
-    if opposite is None or not row.in_force(place.scene.now) or not _grants_somebody(place, row):
+    if opposite is None or not row.in_force(place.scene.now) or row.name not in place.granting:
         return
-    family = set(place.scene.spoken.types.subtree(row.event_type.name)) | {row.event_type.name}
-    if any(
-        grant.rule.action == opposite and family & grant.types.keys()
-        for grant in place.reach.grants
-    ) or _open_to_guests(place, row, opposite):
+    kind = row.event_type.name
+    below = {kind, *place.scene.spoken.types.subtree(kind)}
+    if below & place.possible[opposite] or _open_to_guests(place, row, opposite):
         return
     if row.action == "publish":
         said = "nobody may receive what it lets be published"
@@ -239,9 +248,7 @@ def _nobody_else(place: _Place, row: Policy) -> Iterator[Finding]:
 
 def _open_to_guests(place: _Place, row: Policy, action: str) -> bool:
     """Whether an agreement opens the policy's types to another domain for an action."""
-    types = place.scene.spoken.types
-    kind = row.event_type.name
-    family = {kind, *types.ancestors(kind), *types.subtree(kind)}
+    family = place.scene.family(row.event_type.name)
     return any(
         ceiling.action == action and ceiling.type in family
         for opening in place.openings

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from adminapp.catalog.mapping import EVENT, SUBJECT
 from adminapp.core.errors import Problem
-from adminapp.roles.mapping import ROLE, role_attribute
+from adminapp.policies.rolewords import check_roles, role_type, without_roles
+from adminapp.roles.mapping import ROLE
 from policyengine.attributes import (
-    And,
-    AtLeast,
     AttributeType,
     Conjunction,
-    Equal,
     Expression,
     Join,
     Literal,
-    Not,
     Or,
     Schema,
     Test,
@@ -38,11 +36,17 @@ from policyengine.attributes import (
 from policyengine.attributes.syntax import walk
 from policyengine.errors import InputError
 from policyengine.events import EventTypes
+from policyengine.primitives.hashing import digest
 
 ENVIRONMENT = "env."
 """How the names of the environment's values begin."""
 
 _ACTIVE = AttributeType("bool")
+_KEPT = 20_000
+
+# Normal forms by text and by what its names mean. They are pure, and dear: a domain with thousands
+# of policies would otherwise read all of them again for every change of one.
+_normal_forms: dict[tuple[str, str], tuple[PolicyConjunction, ...]] = {}
 _SIDES = (SUBJECT, ENVIRONMENT, EVENT)
 
 
@@ -141,9 +145,10 @@ class Language:
     protections: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     settles: bool = True
     _schemas: dict[str, Schema] = field(default_factory=dict, compare=False, repr=False)
-    _ways: dict[tuple[str, str], tuple[PolicyConjunction, ...]] = field(
+    _parsed: dict[tuple[str, str], Expression] = field(
         default_factory=dict, compare=False, repr=False
     )
+    _fingerprints: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def schema(self, event_type: str) -> Schema:
         """What a policy that hangs on a type may name: attributes of the type, of those above it
@@ -152,7 +157,7 @@ class Language:
         if event_type not in self._schemas:
             self._schemas[event_type] = {
                 **self.subject,
-                ROLE: _role_type(self.roles),
+                ROLE: role_type(self.roles),
                 **self.environment,
                 **self._event_schema(event_type),
             }
@@ -168,9 +173,12 @@ class Language:
         Raises:
             InputError: with the position.
         """
-        expression = parse(text, self.schema(event_type), joins=True)
-        _check_roles(expression, self.roles)
-        return expression
+        place = (text, event_type)
+        if place not in self._parsed:
+            expression = parse(text, self.schema(event_type), joins=True)
+            check_roles(expression, self.roles)
+            self._parsed[place] = expression
+        return self._parsed[place]
 
     def conjunctions(self, text: str, event_type: str) -> tuple[PolicyConjunction, ...]:
         """The normal form of a policy's expression as the environment now is.
@@ -189,10 +197,29 @@ class Language:
         Raises:
             InputError: it cannot be read, or not be encoded.
         """
-        place = (text, event_type)
-        if place not in self._ways:
-            self._ways[place] = self.normal(self.parse(text, event_type), event_type)
-        return self._ways[place]
+        place = (text, self._fingerprint(event_type))
+        found = _normal_forms.get(place)
+        if found is None:
+            found = self.normal(self.parse(text, event_type), event_type)
+            if len(_normal_forms) >= _KEPT:
+                _normal_forms.clear()
+            _normal_forms[place] = found
+        return found
+
+    def _fingerprint(self, event_type: str) -> str:
+        """Tells whether an expression means the same in another language of the same domain."""
+        if event_type not in self._fingerprints:
+            schema = sorted(self._event_schema(event_type).items())
+            text = repr((self._common, [(name, kind.to_json()) for name, kind in schema]))
+            self._fingerprints[event_type] = digest(text.encode())
+        return self._fingerprints[event_type]
+
+    @cached_property
+    def _common(self) -> str:
+        """The same for what is named on every type."""
+        named = sorted({**self.subject, **self.environment}.items())
+        text = repr((self.roles, [(name, kind.to_json()) for name, kind in named]))
+        return digest(text.encode())
 
     def alternatives(
         self, text: str, event_type: str
@@ -241,7 +268,7 @@ class Language:
 
     def by_role(self, expression: Expression) -> Expression:
         """An expression with every test on `subject.role` said by the single roles."""
-        return _without_roles(expression, self.roles)
+        return without_roles(expression, self.roles)
 
     def roles_of(self, expression: Expression) -> Schema:
         """The attributes of single roles that an expression names, with their type."""
@@ -280,21 +307,6 @@ class Language:
         return schema
 
 
-def _role_type(roles: tuple[str, ...]) -> AttributeType:
-    # A closed set: a misspelt role is an error with a suggestion, not a rule that never holds.
-    return AttributeType("enum", values=tuple(roles)) if roles else AttributeType("string")
-
-
-def _check_roles(expression: Expression, roles: tuple[str, ...]) -> None:
-    """Without a single role there is no closed set to check against, and still no name is right."""
-    for node in walk(expression):
-        if isinstance(node, Test) and node.attribute == ROLE and node.op in ("==", "!=", "in"):
-            values = node.value if isinstance(node.value, tuple) else (node.value,)
-            for value in values:
-                if value not in roles:
-                    raise unknown("role", str(value), roles, at=node.at)
-
-
 def _split(conjunction: Conjunction) -> PolicyConjunction:
     sides: dict[str, list[Literal]] = {side: [] for side in _SIDES}
     joins: list[Join] = []
@@ -329,54 +341,3 @@ def _directed(join: Join) -> Join:
             where=join.left,
         )
     return Join(sides[0], sides[1])
-
-
-def _without_roles(expression: Expression, roles: tuple[str, ...]) -> Expression:
-    """Say every test on `subject.role` by the attributes of the single roles.
-
-    A principal has several roles at once, and the normal form would otherwise treat
-    `subject.role == "a" && subject.role == "b"` as a contradiction.
-    """
-    match expression:
-        case Not(term):
-            return Not(_without_roles(term, roles))
-        case And(terms):
-            return And(tuple(_without_roles(term, roles) for term in terms))
-        case Or(terms):
-            return Or(tuple(_without_roles(term, roles) for term in terms))
-        case AtLeast(count, terms):
-            return AtLeast(count, tuple(_without_roles(term, roles) for term in terms))
-        case Test(attribute) if attribute == ROLE:
-            return _role_test(expression, roles)
-        case Equal(left, right) if ROLE in (left, right):
-            other = right if left == ROLE else left
-            return Or(tuple(And((_active(name), Test(other, "==", name))) for name in roles))
-        case _:
-            return expression
-
-
-def _role_test(test: Test, roles: tuple[str, ...]) -> Expression:
-    match test.op:
-        case "==":
-            return _any([str(test.value)], roles)
-        case "in":
-            return _any([str(value) for value in test.value], roles)  # type: ignore[union-attr]
-        case "!=":
-            # Some role is active, and this one is not.
-            return And((_any(roles, roles), Not(_any([str(test.value)], roles))))
-        case "startsWith":
-            return _any([name for name in roles if name.startswith(str(test.value))], roles)
-        case "endsWith":
-            return _any([name for name in roles if name.endswith(str(test.value))], roles)
-        case "has":
-            return _any(roles, roles)
-        case _:
-            raise InputError("type", "roles have no order", at=test.at, where=ROLE)
-
-
-def _any(names: list[str] | tuple[str, ...], roles: tuple[str, ...]) -> Expression:
-    return Or(tuple(_active(name) for name in names if name in roles))
-
-
-def _active(name: str) -> Test:
-    return Test(role_attribute(name), "==", True)

@@ -76,18 +76,30 @@ class Scene:
 
     def related(self, one: Policy, other: Policy) -> bool:
         """Whether two policies can be about the same events at the same time."""
-        first, second = one.event_type.name, other.event_type.name
-        types = self.spoken.types
         return (
             one.action == other.action
-            and (first in types.subtree(second) or second in types.subtree(first))
+            and other.event_type.name in self.family(one.event_type.name)
             and overlaps(one, other)
         )
 
-    def top(self, one: Policy, other: Policy) -> str:
-        """Of the types of two related policies the upper one, which knows every attribute."""
-        first, second = one.event_type.name, other.event_type.name
-        return first if second in self.spoken.types.subtree(first) else second
+    def above(self, kind: str) -> tuple[str, ...]:
+        """A type and those above it."""
+        return (kind, *self.spoken.types.ancestors(kind))
+
+    def family(self, kind: str) -> frozenset[str]:
+        """A type, those above it and those below it: the types that share events with it."""
+        if kind not in self._families:
+            below = self.spoken.types.subtree(kind)
+            self._families[kind] = frozenset({*self.above(kind), *below})
+        return self._families[kind]
+
+    @cached_property
+    def _families(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    def top(self, one: str, other: str) -> str:
+        """Of two types of one family the upper one, which knows every attribute."""
+        return other if other in self.above(one) else one
 
 
 def overlaps(one: Policy, other: Policy) -> bool:

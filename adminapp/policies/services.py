@@ -111,7 +111,7 @@ def create_policy(
         },
     )
     _require_sound(row)
-    versions.create(row)
+    row.save(force_insert=True)  # checked just now
     ports.verify_model(row.domain)
     _keep_version(actor, row)
     record_row(actor, row.domain, "policy.created", row, after=mapping.snapshot(row))
@@ -203,7 +203,7 @@ def plan_policy_change(
     wanted = selectors.effective_rows(domain, without=policy, also=changed)
     then = now.among(wanted, spoken)
     found = reach.compare(now, then)
-    noticed = findings(domain, policy=changed.name, among=wanted, held=then) if changed else []
+    noticed = findings(domain, only=[changed.name], among=wanted, held=then) if changed else []
     agents = tuple(identity.serving_agents(domain).values_list("name", flat=True))
     return Plan(
         gains=found.gains,

@@ -63,7 +63,7 @@ def _answers(
     for kind in grant.types:
         if kind not in theirs.names:
             continue  # the domain's own: nobody above speaks of it
-        line = (kind, *theirs.ancestors(kind))
+        line = above.scene.above(kind)
         for attribute in _attributes(scene, above, grant, kind):
             ways = tuple(including(permitted, attribute, line))
             for way in grant.conjunctions:

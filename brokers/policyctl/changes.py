@@ -101,6 +101,10 @@ def _show(out: Output, found: Mapping[str, Any], summary: str) -> None:
             out.text(f"    {each['path']}: {_value(each['before'])} -> {_value(each['after'])}")
     for line in _effects(found.get("effects") or {}):
         out.text(line)
+    for each in found.get("findings", ()):
+        related = f" ({', '.join(each['related'])})" if each["related"] else ""
+        where = f"{each['domain']}: policy {each['policy']}"
+        out.text(f"{each['severity']}: {where}: {each['message']}{related}")
     if found.get("problems"):
         out.text("this cannot be applied")
     elif found.get("changes") == []:

@@ -10,11 +10,14 @@ from django.test import Client
 from django.utils import timezone
 
 from adminapp.catalog import services as catalog
+from adminapp.changes import planning
+from adminapp.changes.operations import Operation
 from adminapp.identity import services as identity
 from adminapp.identity.models import Domain
 from adminapp.policies import comparing, judging, services, variables
 from adminapp.policies.finding import KINDS, Finding
 from adminapp.policies.findings import findings
+from adminapp.policies.kinds import POLICY
 from adminapp.policies.models import Policy
 from adminapp.roles import services as roles
 from tests.support.control_plane import World
@@ -190,8 +193,8 @@ def test_a_rule_that_another_policy_makes_void(world: World) -> None:
         ("all tails",),
     )
     assert 'may be read only where `event.origin == "JFK"`' in finding.message
-    assert found(world, policy="all tails") == [finding]
-    assert found(world, policy="other") == []
+    assert found(world, only=["all tails"]) == [finding]
+    assert found(world, only=["other"]) == []
 
 
 @pytest.mark.parametrize(
@@ -296,8 +299,11 @@ def test_of_two_that_say_the_same_the_later_is_the_double(world: World) -> None:
     assert (finding.policy, finding.related) == ("same", ("own flights",))
 
 
-def test_what_was_not_compared_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparing, "PAIRS", 0)
+@pytest.mark.parametrize("limit", ["PAIRS", "SEARCHES"])
+def test_what_was_not_compared_is_said(
+    limit: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparing, limit, 0)
     create(world, "same", expression=world.policy.expression)
     (finding,) = found(world)
     assert (finding.kind, finding.severity) == ("incomplete", "unknown")
@@ -403,6 +409,40 @@ def test_saving_a_policy_answers_with_its_findings(
     restored = manager.post(f"{url}/restore", {"number": 1}, JSON)
     assert {each["kind"] for each in restored.json()["findings"]} == {"redundant", "no-source"}
     assert "findings" not in manager.get(url).json()
+
+
+def test_a_plan_says_what_would_be_worth_a_second_look(
+    world: World, browsers: dict[str, Client]
+) -> None:
+    body = {
+        "domain": "flights",
+        "policy": world.policy.pk,
+        "data": {"expression": 'subject.carrier == "AA"'},
+    }
+    plan = browsers["manager"].post(f"{API}/policies/plan", body, JSON).json()
+    assert [each["kind"] for each in plan["findings"]] == ["grants-nobody"]
+    deleting = browsers["manager"].post(f"{API}/policies/plan", {**body, "data": None}, JSON)
+    assert deleting.json()["findings"] == []
+
+
+def test_a_plan_of_several_changes_has_findings_too(world: World) -> None:
+    document = {
+        "name": "own flights",
+        "action": "subscribe",
+        "event_type": "Flight",
+        "expression": 'subject.carrier == "AA"',
+    }
+    whole = POLICY.whole(world.flights, document)
+    put = Operation("put", "flights", "policy", "own flights", whole)
+    plan = planning.rehearse(actor=world.manager, operations=[put])
+    assert [(each.domain, each.finding.kind) for each in plan.findings] == [
+        ("flights", "grants-nobody")
+    ]
+    assert plan.to_json()["findings"][0]["policy"] == "own flights"
+    retired = Operation("delete", "flights", "policy", "own flights", None)
+    assert planning.rehearse(actor=world.manager, operations=[retired]).findings == ()
+    titled = Operation("put", "flights", "attribute-key", "new", {"name": "new", "title": ""})
+    assert planning.rehearse(actor=world.manager, operations=[titled]).findings == ()
 
 
 def test_findings_of_a_domain(world: World, browsers: dict[str, Client]) -> None:

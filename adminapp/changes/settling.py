@@ -10,6 +10,7 @@ from django.utils import timezone
 from adminapp.audit import services as audit
 from adminapp.changes import announcing, planning, sensitivity
 from adminapp.changes.models import ChangeSet
+from adminapp.changes.operations import Operation
 from adminapp.changes.planning import Change
 from adminapp.core import journal
 from adminapp.core.errors import AwaitingApproval, Conflict
@@ -17,6 +18,8 @@ from adminapp.core.journal import Held, Journal
 from adminapp.identity.models import Domain
 
 State = ChangeSet.State
+FORESEEN = 2_000
+"""How many objects a change may have that is planned once more when it has to wait."""
 
 
 def number(book: Journal, domain_name: str) -> int | None:
@@ -135,6 +138,13 @@ def _kept(book: Journal, name: str, changes: list[Change], given: int | None) ->
         source=book.source,
         author=book.actor,
         operations=[each.to_json() for each in operations],
-        plan={"changes": [change.to_json() for change in changes], "problems": []},
+        plan=_plan(book, changes, operations),
         **values,
     )
+
+
+def _plan(book: Journal, changes: list[Change], operations: list[Operation]) -> dict[str, Any]:
+    """What it would do, for whoever decides; of thousands of objects only which they are."""
+    if len(operations) > FORESEEN:
+        return {"changes": [change.to_json() for change in changes], "problems": []}
+    return planning.rehearse(actor=book.actor, operations=operations, source=book.source).to_json()

@@ -189,6 +189,7 @@ def test_a_direct_edit_waits_where_the_domain_asks_a_second_person(
     assert not Role.objects.filter(name="pilot").exists()
     row = ChangeSet.objects.get(pk=caught.value.change_set)
     assert (row.state, row.author) == (State.SUBMITTED, world.manager)
+    assert row.plan["effects"]["lost"] == 0
     assert Announcement.objects.get(change_set=row).user == second
     row = services.approve(actor=second, change_set=row, comment="fine")
     assert row.state == State.APPLIED

@@ -15,6 +15,7 @@ from adminapp.changes.yamlfiles import MAX_BYTES, dump, parse
 from adminapp.core.errors import Conflict, Forbidden, Invalid
 from adminapp.identity import services as identity
 from adminapp.identity.models import Domain, Principal
+from adminapp.policies import reach
 from adminapp.policies.models import Policy
 from tests.support.control_plane import World, key
 
@@ -208,6 +209,30 @@ def test_every_sample_loads_and_is_written_as_it_was_read(agents: None, name: st
     exported = files.read_all([("export", text.encode())])
     assert sorted((e.domain, e.kind, e.key) for e in held) == sorted(
         (e.domain, e.kind, e.key) for e in exported
+    )
+
+
+def test_the_city_s_officers_hear_of_their_own_area(agents: None) -> None:
+    load([SAMPLES / "city.yaml"])
+    police = reach.take(Domain.objects.get(name="police"))
+    for officer, area in (("officer-1", "Centre"), ("officer-2", "West Cambridge")):
+        for place in ("Centre", "West Cambridge"):
+            event = {"location": place, "zone": "centre", "severity": 3, "polCode": 2}
+            hears = police.permits(officer, "subscribe", "BurglaryEvent", "location", event)
+            assert hears == (place == area)
+    assert not police.permits("duty-desk", "subscribe", "BurglaryEvent", "location")
+    fire = reach.take(Domain.objects.get(name="fire"))
+    assert fire.permits("engine-4", "subscribe", "CityEvent", "zone")  # the city's own policy
+
+
+def test_lifeguards_see_bathers_while_they_are_on_duty(agents: None) -> None:
+    load([SAMPLES / "beach.yaml"])
+    beach = reach.take(Domain.objects.get(name="beach"))
+    event = {"location": "north", "age": 30, "gender": "other", "occupation": "cook", "name": "B"}
+    assert beach.permits("tower-north", "subscribe", "Position", "name", event)
+    assert not beach.permits("tower-south", "subscribe", "Position", "name")  # off duty
+    assert not beach.permits(
+        "tower-north", "subscribe", "Position", "name", {**event, "location": "south"}
     )
 
 

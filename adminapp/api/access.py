@@ -29,7 +29,8 @@ from adminapp.identity.models import Domain
 from adminapp.policies import reach
 from adminapp.policies.access import Access, right
 from adminapp.policies.models import Policy
-from adminapp.policies.reach import Grant, Group, Reach
+from adminapp.policies.reach import Reach
+from adminapp.policies.ways import Grant, Group
 from policyengine.attributes import unknown
 
 _DOMAINS = 20  # domains that one page looks at, however few lines they have
@@ -55,6 +56,9 @@ class AccessSerializer(serializers.Serializer[Access]):
     policies = serializers.ListField(
         child=serializers.CharField(), help_text="Each of them alone permits it."
     )
+    agreement = serializers.CharField(
+        help_text="That lets the principal in; empty for the domain's own."
+    )
 
 
 class AccessGroupTypeSerializer(serializers.Serializer[Any]):
@@ -68,6 +72,9 @@ class AccessGroupSerializer(serializers.Serializer[Any]):
     """Principals who may do the same by the same way of satisfying a policy."""
 
     policy = serializers.CharField()
+    agreement = serializers.CharField(
+        help_text="That lets them in; empty for the domain's own principals."
+    )
     action = serializers.ChoiceField(Policy.Action.choices)
     right = serializers.CharField()
     who = serializers.CharField(help_text="What they have in common, in words.")
@@ -136,18 +143,18 @@ class AccessViewSet(CountedMixin, GenericViewSet):
         A page may hold fewer lines than its limit; the list ends where `next` is null.
         """
         asked = _asked(AccessQuestionSerializer, request)
-        cursor = _cursor(asked, (str,) * 6)
+        cursor = _cursor(asked, (str, int, str, str, str, str, str))
         domains = [asked["domain"]] if "domain" in asked else self._domains(cursor)
         found: list[Access] = []
         last: list[Any] | None = None
         for domain in domains[:_DOMAINS]:
-            lines = _lines(domain, asked, cursor)
-            found += islice(lines, asked["limit"] - len(found))
+            shown = list(islice(_lines(domain, asked, cursor), asked["limit"] - len(found)))
+            found += [line for _, line in shown]
             if len(found) == asked["limit"]:
-                last = _key(domain, found[-1])
+                last = shown[-1][0]
                 break
         if last is None and len(domains) > _DOMAINS:
-            last = [domains[_DOMAINS].name, "", "", "", "", ""]
+            last = [domains[_DOMAINS].name, 0, "", "", "", "", ""]
         return _page(AccessSerializer, found, last)
 
     def _domains(self, cursor: list[Any] | None) -> list[Domain]:
@@ -165,11 +172,11 @@ class AccessViewSet(CountedMixin, GenericViewSet):
     def matrix(self, request: Request) -> Response:
         """Who reads and writes which attribute: principals together that have it in common."""
         asked = _asked(GroupQuestionSerializer, request)
-        cursor = _cursor(asked, (str, int))
+        cursor = _cursor(asked, (int, str, int))
         state = reach.take(asked["domain"], at=asked.get("at"))
         _check(state, asked)
         named = {name: asked.get(name) for name in ("action", "type", "attribute")}
-        rows = _numbered(state.groups(**named))
+        rows = [row for part in state.parts for row in _numbered(part, part.groups(**named))]
         rows = [row for row in rows if cursor is None or row[0] > tuple(cursor)]
         shown = rows[: asked["limit"]]
         last = list(shown[-1][0]) if len(rows) > len(shown) else None
@@ -182,18 +189,26 @@ def _asked(serializer: type[QuestionSerializer], request: Request) -> dict[str, 
     return dict(read.validated_data)
 
 
-def _lines(domain: Domain, asked: dict[str, Any], cursor: list[Any] | None) -> Iterator[Access]:
-    """What follows the cursor in one domain."""
+def _lines(
+    domain: Domain, asked: dict[str, Any], cursor: list[Any] | None
+) -> Iterator[tuple[list[Any], Access]]:
+    """What follows the cursor in one domain, each line with its place."""
     name = asked.get("principal")
     state = _state(domain, asked.get("at"), name)
     if "domain" in asked:
         _check(state, asked)
     begun = cursor is not None and cursor[0] == domain.name
-    start = cursor[1] if begun and cursor is not None else None
-    found = state.effective(
-        name, asked.get("action"), asked.get("type"), asked.get("attribute"), start=start
-    )
-    return (line for line in found if not begun or _key(domain, line) > cursor)
+    narrowed = [asked.get(each) for each in ("action", "type", "attribute")]
+    for part in state.parts:
+        start = None
+        if begun and cursor is not None:
+            if part.number < cursor[1]:
+                continue
+            start = cursor[2] if part.number == cursor[1] else None
+        for line in part.effective(name, *narrowed, start=start):
+            key = _key(domain, part, line)
+            if cursor is None or not begun or key > cursor:
+                yield key, line
 
 
 def _state(domain: Domain, at: datetime | None, name: str | None) -> Reach:
@@ -218,9 +233,10 @@ def _check(state: Reach, asked: dict[str, Any]) -> None:
         raise Invalid(problems)
 
 
-def _key(domain: Domain, line: Access) -> list[Any]:
+def _key(domain: Domain, part: Reach, line: Access) -> list[Any]:
     return [
         domain.name,
+        part.number,
         line.principal,
         line.action,
         line.type,
@@ -229,14 +245,14 @@ def _key(domain: Domain, line: Access) -> list[Any]:
     ]
 
 
-def _numbered(groups: Iterable[Group]) -> list[tuple[tuple[str, int], Group]]:
+def _numbered(part: Reach, groups: Iterable[Group]) -> list[tuple[tuple[int, str, int], Group]]:
     """Groups by policy, those of one policy counted."""
     seen: dict[str, int] = {}
     rows = []
     for group in groups:
         name = group.grant.rule.policy
         seen[name] = seen.get(name, 0) + 1
-        rows.append(((name, seen[name]), group))
+        rows.append(((part.number, name, seen[name]), group))
     return sorted(rows, key=lambda row: row[0])
 
 
@@ -244,6 +260,7 @@ def _group(group: Group, asked: dict[str, Any]) -> dict[str, Any]:
     grant = group.grant
     return {
         "policy": grant.rule.policy,
+        "agreement": group.agreement,
         "action": grant.rule.action,
         "right": right(grant.rule.action),
         "who": grant.who,

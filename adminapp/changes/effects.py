@@ -125,7 +125,7 @@ def _reach(state: State | None, other: State | None) -> Reach:
     if state is not None:
         return state.reach
     assert other is not None, "a domain that neither was nor is"
-    return replace(other.reach, grants=(), matrix=other.reach.matrix[:0], joined={})
+    return other.reach.empty()
 
 
 def _keys(items: Iterable[Item]) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ class Access:
         condition: on the event, in words (`where event.carrier is UA`); "" is always.
         policies: names of the policies that permit it, each of them alone.
         domain: name of the domain that the principal belongs to.
+        agreement: name of the agreement that lets it in; "" for the domain's own principals.
     """
 
     principal: str
@@ -93,6 +94,7 @@ class Access:
     condition: str
     policies: tuple[str, ...] = ()
     domain: str = ""
+    agreement: str = ""
 
     @property
     def right(self) -> str:
@@ -127,7 +129,7 @@ class Line:
     condition: Condition
     policies: tuple[str, ...]
 
-    def of(self, principal: str, handle: str, domain: str) -> Access:
+    def of(self, principal: str, handle: str, domain: str, agreement: str = "") -> Access:
         """The same for one principal."""
         return Access(
             principal,
@@ -138,6 +140,7 @@ class Line:
             describe(self.condition),
             self.policies,
             domain,
+            agreement,
         )
 
 

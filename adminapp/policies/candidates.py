@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from adminapp.agreements.effect import Opening
 from adminapp.catalog.mapping import EVENT
 from adminapp.identity.lineage import lineage
 from adminapp.identity.models import Domain, Principal
@@ -116,6 +117,22 @@ def _subjects(way: PolicyConjunction) -> Iterable[str]:
     yield from (join.left for join in way.joins)
 
 
+def opened(candidate: Candidate, asked: Question, opening: Opening, spoken: Language) -> Candidate:
+    """A policy as an agreement lets guests have it."""
+    ceilings = [each for each in opening.ceilings if each.action == asked.action]
+    known = spoken.types.names
+    above = [c for c in ceilings if c.type in known and spoken.types.is_a(asked.type, c.type)]
+    named = [
+        c
+        for c in above
+        if asked.attribute is None or c.attributes is None or asked.attribute in c.attributes
+    ]
+    if named:
+        return candidate
+    text = f"agreement `{opening.name}` does not let guests {asked.deed}"
+    return replace(candidate, missing=(Missing("agreement", text), *candidate.missing))
+
+
 def read(asked: Question) -> Context:
     """Find the policies that a question is about."""
     spoken = selectors.language(asked.domain, at=asked.at)
@@ -147,7 +164,7 @@ def _unknown(asked: Question, spoken: Language) -> tuple[Missing, ...]:
     names = [spec.name for spec in spoken.types.attributes(asked.type)]
     if asked.attribute is not None and asked.attribute not in names:
         error = unknown("attribute", asked.attribute, names)
-        return (Missing("unknown-attribute", f"`{asked.type}` has {error.message}"),)
+        return (Missing("unknown-attribute", f"of `{asked.type}`, {error.message}"),)
     return ()
 
 

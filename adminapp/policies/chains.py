@@ -12,7 +12,7 @@ from adminapp.catalog.models import AttributeKey
 from adminapp.policies.access import describe, literal_words, value_words
 from adminapp.policies.candidates import Candidate, Context, Question, Way
 from adminapp.policies.remedies import day
-from adminapp.policies.standing import Ground, Proof, Standing, Variant
+from adminapp.policies.standing import Ground, Guest, Proof, Standing, Variant
 from adminapp.roles.mapping import ROLE
 from adminapp.trustgroups.models import TrustGroup
 from policyengine.attributes import Literal
@@ -45,6 +45,7 @@ def allowed(
     asked = context.asked
     return (
         *_policy(asked, candidate),
+        *_agreement(has),
         *_subject(way, variant, has),
         *_event(asked, way, variant),
         *_keys(asked, context),
@@ -63,6 +64,20 @@ def _policy(asked: Question, candidate: Candidate) -> Iterator[Reason]:
         yield Reason(1, "inherited", text, row.domain.name)
     if row.valid_until is not None:
         yield Reason(1, "validity", f"the policy holds until {day(row.valid_until)}")
+
+
+def _agreement(has: Standing) -> Iterator[Reason]:
+    """Which agreement lets a guest in, and which of its roles counts as which of ours."""
+    if not isinstance(has, Guest):
+        return
+    one = has.opening
+    text = f"agreement `{one.name}` lets principals of `{one.consumer}` in, until {day(one.ends)}"
+    yield Reason(1, "agreement", text, one.name)
+    active = {name for name, _ in has.active}
+    for each in one.roles:
+        if each.role in active:
+            text = f"it counts role `{each.role}` of `{one.consumer}` as `{each.known_as}`"
+            yield Reason(2, "role", text, each.known_as)
 
 
 def _subject(way: Way, variant: Variant, has: Standing) -> Iterator[Reason]:

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from policyengine.attributes import Literal, Value
+from policyengine.attributes import AttributeType, Literal, Value
+from policyengine.errors import InputError
 
 Mask: TypeAlias = NDArray[np.uint8]
 Positions: TypeAlias = NDArray[np.int64]
@@ -86,6 +87,14 @@ class Column:
         answers = [_holds(literal, value) for value in self.values]
         return np.array([*answers, False], dtype=np.bool_)[self.codes]
 
+    def fitting(self, declared: AttributeType, name: str) -> Column:
+        """The same values as another type has them; those that it does not admit are left out."""
+        found = Column(len(self.codes))
+        translated = [_checked(value, declared, name) for value in self.values]
+        codes = [_ABSENT if value is None else found.code(value) for value in translated]
+        found.codes = np.array([*codes, _ABSENT], dtype=np.int32)[self.codes]
+        return found
+
     @property
     def nbytes(self) -> int:
         """About how much memory it takes."""
@@ -152,6 +161,15 @@ class Columns:
         """Put an attribute beside the others that is true where it is there."""
         self._flags[name] = rows
 
+    def join(self, name: str, rows: Mask) -> None:
+        """Make an attribute true where it is so already, and in further rows."""
+        known = self._flags.get(name)
+        self._flags[name] = rows if known is None else known | rows
+
+    def put(self, name: str, column: Column) -> None:
+        """Put another attribute beside the others."""
+        self._columns[name] = column
+
     def column(self, name: str) -> Column:
         """The values of one attribute; of none where nobody has it."""
         return self._columns.get(name) or Column(self.count)
@@ -167,6 +185,20 @@ class Columns:
         """About how much memory they take."""
         flags = sum(rows.nbytes for rows in self._flags.values())
         return flags + sum(column.nbytes for column in self._columns.values())
+
+
+def constant(value: Value, rows: int) -> Column:
+    """An attribute that is the same everywhere."""
+    found = Column(rows)
+    found.codes[:] = found.code(value)
+    return found
+
+
+def _checked(value: Value, declared: AttributeType, name: str) -> Value | None:
+    try:
+        return declared.check(value, name)
+    except InputError:
+        return None
 
 
 def _flagged(literal: Literal, flags: Mask, rows: int) -> Mask:

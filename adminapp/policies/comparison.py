@@ -29,7 +29,8 @@ from adminapp.policies.access import (
 from policyengine.attributes import Literal
 
 if TYPE_CHECKING:
-    from adminapp.policies.reach import Grant, Reach
+    from adminapp.policies.reach import Reach
+    from adminapp.policies.ways import Grant
 
 _BLOCK = 2048  # principals whose grants are read at a time
 _KEPT = 65_536  # results that are kept
@@ -62,12 +63,30 @@ def compare(before: Reach, after: Reach, *, limit: int = 1000) -> ReachChange:
     Args:
         limit: the most lines of gains, and of losses.
     """
+    gains, losses = _Ledger(limit), _Ledger(limit)
+    for old, new in _parts(before, after):
+        _compare(old, new, gains, losses)
+    return ReachChange(tuple(gains.lines), tuple(losses.lines), gains.count, losses.count)
+
+
+def _parts(before: Reach, after: Reach) -> Iterable[tuple[Reach, Reach]]:
+    """The domain's own principals, then guests by agreement; nobody has anything without one."""
+    yield before, after
+    old = {each.number: each for each in before.guests}
+    new = {each.number: each for each in after.guests}
+    for agreement in sorted(old.keys() | new.keys()):
+        one, other = old.get(agreement), new.get(agreement)
+        some = one or other
+        assert some is not None  # every agreement is on one side at least
+        yield one or some.empty(), other or some.empty()
+
+
+def _compare(before: Reach, after: Reach, gains: _Ledger, losses: _Ledger) -> None:
     people = _People(before, after)
     grants = [grant for reach in (before, after) for grant in reach.grants]
     keys = {key: index for index, key in enumerate(dict.fromkeys(each.key for each in grants))}
     sides = (_Side(before, keys, people, 0), _Side(after, keys, people, 1))
     examined = _Examined(sides, people)
-    gains, losses = _Ledger(limit), _Ledger(limit)
     kept: dict[object, tuple[_Gain, _Gain]] = {}
     for place, pair in examined.pairs():
         plain = examined.symbolic and not people.several(place)
@@ -86,7 +105,6 @@ def compare(before: Reach, after: Reach, *, limit: int = 1000) -> ReachChange:
             shown = found
         gains.add(people.identity(place), found[0], shown[0])
         losses.add(people.identity(place), found[1], shown[1])
-    return ReachChange(tuple(gains.lines), tuple(losses.lines), gains.count, losses.count)
 
 
 class _Ledger:
@@ -101,7 +119,7 @@ class _Ledger:
     def full(self) -> bool:
         return len(self.lines) >= self._limit
 
-    def add(self, who: tuple[str, str, str], found: _Gain, shown: _Gain) -> None:
+    def add(self, who: tuple[str, str, str, str], found: _Gain, shown: _Gain) -> None:
         self.count += gained_count(found)
         if found and not self.full:
             made = [line.of(*who) for line in gained_lines(shown)]
@@ -113,6 +131,7 @@ class _People:
 
     def __init__(self, before: Reach, after: Reach) -> None:
         self._crowds = (before.crowd, after.crowd)
+        self._agreement = after.agreement
         if before.crowd.pks == after.crowd.pks:
             same = np.arange(before.crowd.count)
             self.positions = (same, same)
@@ -129,12 +148,12 @@ class _People:
         )
         return first, second
 
-    def identity(self, place: int) -> tuple[str, str, str]:
-        """Name, handle and domain of a principal, as they are after, if it is there."""
+    def identity(self, place: int) -> tuple[str, str, str, str]:
+        """Name, handle, domain and agreement of a principal, as they are after, if it is there."""
         at, crowd = int(self.positions[1][place]), self._crowds[1]
         if at < 0:
             at, crowd = int(self.positions[0][place]), self._crowds[0]
-        return crowd.names[at], crowd.handles[at], crowd.domain
+        return crowd.names[at], crowd.handles[at], crowd.domain, self._agreement
 
     def several(self, place: int) -> bool:
         """Whether the principal has other values before and after, or several at once."""

@@ -6,12 +6,14 @@ that is asked about.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.utils import timezone
 
+from adminapp.agreements import selectors as agreements
+from adminapp.agreements.effect import Opening
 from adminapp.catalog.mapping import EVENT
 from adminapp.identity.models import Domain, Principal
 from adminapp.policies import candidates, chains, remedies, standing
@@ -19,7 +21,7 @@ from adminapp.policies.access import Condition, describe
 from adminapp.policies.candidates import Candidate, Question, Way
 from adminapp.policies.chains import Reason
 from adminapp.policies.remedies import Missing, Step, must
-from adminapp.policies.standing import Standing, Variant
+from adminapp.policies.standing import Guest, Standing, Variant
 from policyengine.attributes import Literal, Schema, Value
 
 __all__ = ["Alternative", "Contrast", "Explanation", "Missing", "Reason", "Step"]
@@ -147,9 +149,39 @@ def _answer(asked: Question) -> Explanation:
     if not context.candidates:
         text = f"no policy is about who may {asked.deed}"
         return _denied(asked, [Alternative("", "", (Missing("policy", text),), sufficient=False)])
-    rules = standing.read_rules(asked.principal.domain, context.roles())
-    has = standing.read(asked.principal, rules, at=asked.at)
-    barred = _barred(asked)
+    answers = [
+        _weighed(asked, has, replace(context, candidates=tuple(found)))
+        for has, found in _as_seen(asked, context)
+    ]
+    return min(answers, key=lambda each: (not each.allowed, _distance(each)))
+
+
+def _as_seen(
+    asked: Question, context: candidates.Context
+) -> Iterator[tuple[Standing, Iterable[Candidate]]]:
+    """The principal as policies see it, and the policies as they hold for it.
+
+    A guest is somebody else through each agreement that lets it in.
+    """
+    home = asked.principal.domain
+    openings = [] if home.pk == asked.domain.pk else _openings(asked)
+    wanted = {each.role for one in openings for each in one.roles} or context.roles()
+    own = standing.read(asked.principal, standing.read_rules(home, wanted), at=asked.at)
+    if not openings:
+        yield own, context.candidates
+    for one in openings:
+        seen = standing.guest(own, one, context.spoken.subject)
+        held = (candidates.opened(each, asked, one, context.spoken) for each in context.candidates)
+        yield seen, held
+
+
+def _openings(asked: Question) -> list[Opening]:
+    found = agreements.openings(asked.domain, at=asked.at)
+    return [each for each in found if each.consumer == asked.principal.domain.name]
+
+
+def _weighed(asked: Question, has: Standing, context: candidates.Context) -> Explanation:
+    barred = _barred(asked, has)
     met = [] if barred else [each for one in context.candidates for each in _met(asked, one, has)]
     if met:
         return _allowed(asked, met, has, context)
@@ -161,15 +193,21 @@ def _answer(asked: Question) -> Explanation:
     return _denied(asked, found)
 
 
-def _barred(asked: Question) -> tuple[Missing, ...]:
+def _distance(answer: Explanation) -> tuple[bool, int]:
+    nearest = answer.alternatives[:1]
+    enough = any(each.sufficient for each in nearest)
+    return not enough, sum(each.weight for each in answer.missing)
+
+
+def _barred(asked: Question, has: Standing) -> tuple[Missing, ...]:
     """What keeps a principal from everything, whatever policies say."""
     row = asked.principal
     if row.state != Principal.State.ACTIVE:
         when = f" on {remedies.day(row.revoked_at)}" if row.revoked_at else ""
         return (Missing("revoked", f"`{row.name}` was revoked{when}"),)
-    if row.domain_id != asked.domain.pk:
+    if row.domain_id != asked.domain.pk and not isinstance(has, Guest):
         names = f"`{row.domain.name}` and `{asked.domain.name}`"
-        text = f"no agreement between {names} lets its principals do this"
+        text = f"no agreement between {names} is in force that lets its principals in"
         return (Missing("agreement", text),)
     return ()
 
@@ -233,8 +271,7 @@ def _alternative(
     subject = remedies.lacking(has, way.conjunction, schema, asked.at, event)
     then = remedies.mended(has, subject)
     about_event = [] if event is None else _event_lacks(way, event, then)
-    barred = _barred(asked)
-    missing = [*barred, *candidate.missing, *way.missing, *subject, *about_event]
+    missing = [*_barred(asked, has), *candidate.missing, *way.missing, *subject, *about_event]
     missing = list(dict.fromkeys(missing))
     seen = {**(asked.event or {}), **{s.name: s.value for m in about_event for s in m.steps}}
     after = replace(asked, event=None if event is None else seen)

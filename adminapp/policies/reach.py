@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
 from django.utils import timezone
 from numpy.typing import NDArray
 
+from adminapp.agreements.effect import Opening
 from adminapp.catalog.mapping import EVENT
 from adminapp.identity.models import Domain, Principal
-from adminapp.policies import columns, crowd, remembered, selectors
+from adminapp.policies import columns, crowd, guests, remembered, selectors
 from adminapp.policies.access import (
     Access,
     Condition,
@@ -27,7 +28,6 @@ from adminapp.policies.access import (
     Line,
     Rule,
     Slots,
-    describe,
     lines,
     slots,
 )
@@ -35,79 +35,13 @@ from adminapp.policies.comparison import ReachChange, compare
 from adminapp.policies.crowd import Crowd
 from adminapp.policies.language import Language, PolicyConjunction
 from adminapp.policies.models import Policy
-from adminapp.roles.mapping import ROLE
+from adminapp.policies.ways import Grant, Group
 from policyengine.attributes import Join, Literal, Value
 
-__all__ = ["Grant", "Group", "Reach", "ReachChange", "compare", "take"]
+__all__ = ["Reach", "ReachChange", "compare", "take"]
 
 _BLOCK = 512  # principals whose rights are read off the matrix at a time
 _LINES = 4096  # sets of rights whose lines are kept while a list is written
-
-
-@dataclass(frozen=True)
-class Grant:
-    """One way to satisfy a policy.
-
-    Args:
-        rule: the policy.
-        way: the conjunction.
-        types: each type that it may hold for, with the attributes that it permits there.
-    """
-
-    rule: Rule
-    way: PolicyConjunction
-    types: Mapping[str, tuple[str, ...]]
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What it permits under which conditions, whatever it is called and whoever meets it."""
-        types = tuple(sorted(self.types.items()))
-        return (self.rule.action, types, frozenset(self.way.event), frozenset(self.way.joins))
-
-    @property
-    def who(self) -> str:
-        """Whom it means, in words."""
-        found = describe(each for each in self.way.subject if not self._role(each))
-        named = [f"role {name}" for name in self.roles]
-        return " and ".join([*named, *filter(None, [found.removeprefix("where ")])]) or "everybody"
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The roles that it asks for."""
-        return tuple(filter(None, (self._role(each) for each in self.way.subject)))
-
-    @property
-    def condition(self) -> str:
-        """What it asks of an event, in words; "" is nothing."""
-        return describe((*self.way.event, *self.way.joins))
-
-    @staticmethod
-    def _role(literal: Literal) -> str:
-        named = literal.attribute.startswith(f"{ROLE}.") and literal.value is True
-        return literal.attribute.removeprefix(f"{ROLE}.") if named else ""
-
-    def permits(self, action: str | None, event_type: str | None, attribute: str | None) -> bool:
-        """Whether it has to do with an action, a type and an attribute; None is any."""
-        if action not in (None, self.rule.action):
-            return False
-        if event_type is None:
-            named: Iterable[tuple[str, ...]] = self.types.values()
-        else:
-            named = [self.types[event_type]] if event_type in self.types else []
-        return any(attribute is None or attribute in names for names in named)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Principals who may do the same by the same grant.
-
-    Args:
-        grant: by what.
-        principals: how many they are.
-    """
-
-    grant: Grant
-    principals: int
 
 
 @dataclass(frozen=True)
@@ -122,6 +56,9 @@ class Reach:
         at: the moment.
         until: when something begins or ends by itself; None is never.
         joined: for grants with joins their rows, where principals have several.
+        opening: the agreement that lets these principals in; None for the domain's own.
+        guests: what principals of other domains may do, for each agreement; questions are about
+            the domain's own principals, and each of `parts` can be asked.
     """
 
     crowd: Crowd
@@ -131,6 +68,23 @@ class Reach:
     at: datetime
     until: datetime | None = None
     joined: Mapping[int, columns.Mask] = field(default_factory=dict)
+    opening: Opening | None = None
+    guests: tuple[Reach, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Reach, ...]:
+        """The domain's own principals, and those whom each agreement lets in."""
+        return (self, *self.guests)
+
+    @property
+    def number(self) -> int:
+        """The agreement's primary key; 0 for the domain's own principals."""
+        return 0 if self.opening is None else self.opening.agreement
+
+    @property
+    def agreement(self) -> str:
+        """Name of the agreement that lets these principals in; "" for the domain's own."""
+        return "" if self.opening is None else self.opening.name
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -166,7 +120,7 @@ class Reach:
                     kept[key] = found
             who = self.crowd.names[position], self.crowd.handles[position]
             for line in found:
-                yield line.of(*who, self.crowd.domain)
+                yield line.of(*who, self.crowd.domain, self.agreement)
 
     def permits(
         self,
@@ -221,14 +175,15 @@ class Reach:
     ) -> list[Group]:
         """Everything at once: for each way to satisfy a policy how many principals have it."""
         return [
-            Group(self.grants[index], columns.size_of(self.matrix[index]))
+            Group(self.grants[index], columns.size_of(self.matrix[index]), self.agreement)
             for index in self.chosen(action, type, attribute).tolist()
         ]
 
     def among(self, policies: Iterable[Policy], spoken: Language) -> Reach:
         """What it would be if these were the policies, those not in force included."""
         rules = selectors.rules_of(policies, spoken, self.at)
-        return build(self.crowd, rules, spoken, self.at, self.until)
+        people = [(each.opening, each.crowd) for each in self.guests if each.opening is not None]
+        return _together(self.crowd, people, rules, spoken, at=self.at, until=self.until)
 
     # -- reading the matrix ------------------------------------------------------------------
 
@@ -310,11 +265,17 @@ class Reach:
             for position, row in zip(block.tolist(), having, strict=True):
                 yield position, chosen[row]
 
+    def empty(self) -> Reach:
+        """The same principals, who may do nothing."""
+        return replace(self, grants=(), matrix=self.matrix[:0], joined={}, guests=())
+
     @property
     def nbytes(self) -> int:
         """About how much memory it takes."""
         joined = sum(rows.nbytes for rows in self.joined.values())
-        return self.crowd.nbytes + self.matrix.nbytes + joined + 2_000 * len(self.grants)
+        guests = sum(each.nbytes for each in self.guests)
+        own = self.crowd.nbytes + self.matrix.nbytes + joined + 2_000 * len(self.grants)
+        return own + guests
 
 
 def take(
@@ -342,8 +303,26 @@ def _read(domain: Domain, at: datetime, only: Sequence[int] | None) -> Reach:
     spoken = selectors.language(domain, at=at)
     rules = selectors.rules_of(selectors.effective_rows(domain), spoken, at)
     people = crowd.gather(domain, at=at, only=only)
+    visitors = guests.gather(domain, spoken.subject, at=at, only=only)
     until = selectors.next_boundary(domain, after=at) if only is None else None
-    return build(people, rules, spoken, at, until)
+    return _together(people, visitors, rules, spoken, at=at, until=until)
+
+
+def _together(
+    people: Crowd,
+    visitors: Iterable[tuple[Opening, Crowd]],
+    rules: Sequence[Rule],
+    spoken: Language,
+    *,
+    at: datetime,
+    until: datetime | None,
+) -> Reach:
+    """The domain's own principals and its guests."""
+    parts = []
+    for opening, crowded in visitors:
+        left = guests.rules(opening, rules, spoken.types)
+        parts.append(replace(build(crowded, left, spoken, at, until), opening=opening))
+    return replace(build(people, rules, spoken, at, until), guests=tuple(parts))
 
 
 def build(

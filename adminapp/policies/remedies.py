@@ -15,7 +15,7 @@ from typing import Any
 from adminapp.catalog.mapping import SUBJECT
 from adminapp.policies.access import literal_words, value_words
 from adminapp.policies.language import PolicyConjunction
-from adminapp.policies.standing import Ground, Held, Standing, Variant
+from adminapp.policies.standing import Ground, Guest, Held, Standing, Variant
 from adminapp.roles.mapping import ROLE
 from policyengine.attributes import AttributeType, Literal, Schema, Value
 from policyengine.roles import Atom, Credential, Rule
@@ -117,12 +117,12 @@ def lacking(
     wanted = _wanted(way, event)
     if any(all(each.holds(variant) for each in wanted) for variant in standing.variants):
         return ()
-    if not standing.variants:
+    if not standing.variants and not isinstance(standing, Guest):
         text = "its roles can be combined in too many ways, so that no policy permits it anything"
         return (Missing("role", text),)
     found = [
         _for_variant(standing, wanted, schema, at, variant)
-        for variant in standing.variants[:_VARIANTS]
+        for variant in standing.variants[:_VARIANTS] or ({},)
     ]
     return min(found, key=lambda each: sum(missing.weight for missing in each))
 
@@ -261,16 +261,17 @@ def _role(standing: Standing, role: str, literals: Sequence[Literal], at: dateti
         if each.attribute.startswith(prefix)
     }
     declared = standing.rules.declared.get(role, ())
-    terms = tuple(
+    terms: tuple[Any, ...] = tuple(
         tied[each.name].value if each.name in tied and tied[each.name].op == "==" else None
         for each in declared
     )
     asked = "".join(f", {literal_words(each).removeprefix(prefix)}" for each in tied.values())
     options = [
         _rule_lacks(standing, rule, terms, at, depth=0)
-        for rule in standing.rules.by_role.get(role, ())
+        for own in standing.meant(role)
+        for rule in standing.rules.by_role.get(own, ())
     ]
-    there = sorted((ground for ground in standing.active if ground[0] == role), key=repr)
+    there = _active(standing, role)
     state = f"is active as {_shown(there[0])} only" if there else "is missing"
     if not options:
         return Missing("role", f"role `{role}`{asked} {state}: no rule activates it")
@@ -361,7 +362,7 @@ def _unwanted(standing: Standing, role: str) -> Missing:
     now = standing
     reason = ""
     while True:
-        active = sorted((ground for ground in now.active if ground[0] == role), key=repr)
+        active = _active(now, role)
         if not active:
             break
         proof = now.proof(active[0])
@@ -373,6 +374,12 @@ def _unwanted(standing: Standing, role: str) -> Missing:
         now = now.changed(ended=[leaves[0]])
     steps = tuple(Step("end-appointment", name, tuple(terms)) for name, terms in ended)
     return Missing("role", f"role `{role}` must not be active, and is{reason}", steps)
+
+
+def _active(standing: Standing, role: str) -> list[Ground]:
+    """How a role is active, by the principal's own roles."""
+    meant = standing.meant(role)
+    return sorted((ground for ground in standing.active if ground[0] in meant), key=repr)
 
 
 def _shown(ground: Ground) -> str:

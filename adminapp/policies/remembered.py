@@ -18,6 +18,7 @@ from django.db import connection
 
 from adminapp.identity.lineage import lineage
 from adminapp.identity.models import Domain
+from adminapp.policies import guests
 
 if TYPE_CHECKING:
     from adminapp.policies.reach import Reach
@@ -66,7 +67,7 @@ def keep(domain: Domain, at: datetime, read: Callable[[], Reach]) -> Reach:
         return read()
     for _ in range(_ATTEMPTS):
         fresh = Domain.objects.select_related("parent").get(pk=domain.pk)
-        resting = {each.pk for each in lineage(fresh)}
+        resting = {pk for each in (fresh, *guests.consumers(fresh, at)) for pk in _above(each)}
         before = _now(resting)
         found = read()
         if _now(resting) == before:
@@ -79,6 +80,10 @@ def forget() -> None:
     """Let go of everything."""
     with _lock:
         _kept.clear()
+
+
+def _above(domain: Domain) -> set[int]:
+    return {each.pk for each in lineage(domain)}
 
 
 def _now(domains: set[int]) -> State:

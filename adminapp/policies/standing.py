@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from datetime import datetime
 from functools import cached_property
 from typing import TypeAlias
 
+from adminapp.agreements.effect import Opening, foreign_values
 from adminapp.catalog.mapping import SUBJECT
 from adminapp.identity.lineage import lineage, nearest
 from adminapp.identity.models import Domain, Principal
@@ -19,7 +21,7 @@ from adminapp.roles.activations import Declared, activations_of
 from adminapp.roles.environment import environment
 from adminapp.roles.mapping import ROLE
 from adminapp.roles.models import Appointment, Role
-from policyengine.attributes import Value
+from policyengine.attributes import Schema, Value
 from policyengine.roles import Atom, Credential, Rule, crowd
 from policyengine.roles.crowds import Terms
 
@@ -152,6 +154,10 @@ class Standing:
 
     # -- why ---------------------------------------------------------------------------------
 
+    def meant(self, role: str) -> tuple[str, ...]:
+        """The principal's own roles that policies know by a name."""
+        return (role,)
+
     def activation(self, role: str, variant: Variant) -> Ground | None:
         """Which activation of a role a variant stands for."""
         wanted = {
@@ -204,6 +210,38 @@ class Standing:
                 found = _matched(first.atom, terms, known)
                 if found is not None:
                     yield from self._meeting(rule, tuple(others), found)
+
+
+@dataclass(frozen=True)
+class Guest(Standing):
+    """A principal of another domain, as this one's policies see it.
+
+    Args:
+        opening: the agreement that lets it in.
+        schema: types of this domain's `subject.*`.
+    """
+
+    opening: Opening
+    schema: Schema
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """What is passed on of each variant; none where it is not let in."""
+        found = (foreign_values(self.opening, each, self.schema) for each in super().variants)
+        return tuple(each for each in found if each is not None)
+
+    def meant(self, role: str) -> tuple[str, ...]:
+        return tuple(each.role for each in self.opening.roles if each.known_as == role)
+
+    def activation(self, role: str, variant: Variant) -> Ground | None:
+        names = self.meant(role)
+        return next((each for each in sorted(self.active, key=repr) if each[0] in names), None)
+
+
+def guest(own: Standing, opening: Opening, schema: Schema) -> Guest:
+    """A principal as another domain sees it through an agreement."""
+    fields = {each.name: getattr(own, each.name) for each in dataclass_fields(own)}
+    return Guest(**fields, opening=opening, schema=schema)
 
 
 def read_rules(domain: Domain, roles: Iterable[str]) -> Rules:

@@ -77,6 +77,7 @@ def test_a_line(world: World, browsers: dict[str, Client]) -> None:
                 "attributes": ["carrier", "origin", "tail"],
                 "condition": OWN,
                 "policies": ["own flights"],
+                "agreement": "",
             }
         ],
     }
@@ -148,6 +149,7 @@ def test_the_matrix(crowded: World, browsers: dict[str, Client]) -> None:
     assert rows == [
         {
             "policy": "airport",
+            "agreement": "",
             "action": "publish",
             "right": "write",
             "who": "subject.carrier is not given",
@@ -161,6 +163,7 @@ def test_the_matrix(crowded: World, browsers: dict[str, Client]) -> None:
         },
         {
             "policy": "delays",
+            "agreement": "",
             "action": "subscribe",
             "right": "read",
             "who": "subject.carrier is given",
@@ -171,6 +174,7 @@ def test_the_matrix(crowded: World, browsers: dict[str, Client]) -> None:
         },
         {
             "policy": "own flights",
+            "agreement": "",
             "action": "subscribe",
             "right": "read",
             "who": "role airline",

@@ -29,7 +29,7 @@ from policyengine.attributes import unknown
 _NAMES = 1000  # names of principals among which the nearest is looked for
 
 
-class ReasonSerializer(serializers.Serializer[Any]):
+class ChainLineSerializer(serializers.Serializer[Any]):
     """One line of a chain."""
 
     depth = serializers.IntegerField(help_text="It is a reason for the last line less deep.")
@@ -38,7 +38,7 @@ class ReasonSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="Of the policy, role, appointment, agreement or key.")
 
 
-class StepSerializer(serializers.Serializer[Any]):
+class RemedyStepSerializer(serializers.Serializer[Any]):
     """One thing that would have to be done."""
 
     kind = serializers.CharField()
@@ -47,20 +47,20 @@ class StepSerializer(serializers.Serializer[Any]):
     text = serializers.CharField()
 
 
-class MissingSerializer(serializers.Serializer[Any]):
+class LackSerializer(serializers.Serializer[Any]):
     """A condition that is not met."""
 
     kind = serializers.CharField()
     text = serializers.CharField()
-    steps = StepSerializer(many=True, help_text="None where nothing helps.")
+    steps = RemedyStepSerializer(many=True, help_text="None where nothing helps.")
 
 
-class AlternativeSerializer(serializers.Serializer[Any]):
+class WayToAccessSerializer(serializers.Serializer[Any]):
     """One way to be permitted, and what is missing for it."""
 
     policy = serializers.CharField()
     condition = serializers.CharField(help_text="On the event, in words; empty is always.")
-    missing = MissingSerializer(many=True)
+    missing = LackSerializer(many=True)
     sufficient = serializers.BooleanField(help_text="Whether all the steps together would do.")
 
 
@@ -76,16 +76,16 @@ class ExplanationSerializer(serializers.Serializer[Explanation]):
     allowed = serializers.BooleanField()
     condition = serializers.CharField(help_text="On the event, in words; empty is always.")
     summary = serializers.CharField()
-    chain = ReasonSerializer(many=True)
-    missing = MissingSerializer(many=True, help_text="For the nearest way.")
-    alternatives = AlternativeSerializer(many=True, help_text="The nearest first.")
+    chain = ChainLineSerializer(many=True)
+    missing = LackSerializer(many=True, help_text="For the nearest way.")
+    alternatives = WayToAccessSerializer(many=True, help_text="The nearest first.")
 
 
 class ContrastSerializer(serializers.Serializer[Any]):
     """Why one principal may and another may not."""
 
     summary = serializers.CharField()
-    differences = MissingSerializer(many=True)
+    differences = LackSerializer(many=True)
     first = ExplanationSerializer()
     second = ExplanationSerializer()
 

@@ -79,7 +79,9 @@ def test_one_event_and_two_principals(world: World, browsers: dict[str, Client])
 
 
 def test_a_token_that_may_only_read_may_ask(world: World) -> None:
-    _row, secret = issue_token(actor=world.manager, name="reader", scopes=["read"])
+    _row, secret = issue_token(
+        actor=world.manager, user=world.manager, name="reader", scopes=["read"]
+    )
     body = {**WHY, "event": {"carrier": "UA"}}
     headers = {"Authorization": f"Bearer {secret}"}
     answer = Client().post(f"{API}/explain", body, "application/json", headers=headers)

@@ -45,9 +45,9 @@ class Step:
     """One thing to do.
 
     Args:
-        kind: `appoint`, `end-appointment`, `set-attribute`, `clear-attribute`, `enable-policy`,
-            `begin-policy`, `extend-policy`, `list-attribute`, or `event` (the event itself would
-            have to be another).
+        kind: `appoint`, `end-appointment`, `activate`, `set-attribute`, `clear-attribute`,
+            `enable-policy`, `begin-policy`, `extend-policy`, `list-attribute`, or `event` (the
+            event itself would have to be another).
         name: of the appointment, attribute or policy.
         value: the attribute's value, or the appointment's parameters.
     """
@@ -68,6 +68,8 @@ class Step:
                 return f"set its attribute `{self.name}` to {value_words(self.value)}"
             case "clear-attribute":
                 return f"take its attribute `{self.name}` away"
+            case "activate":
+                return f"let it activate role `{self.name}` in a session"
             case "enable-policy":
                 return f"switch policy `{self.name}` on"
             case "begin-policy":
@@ -265,6 +267,11 @@ def _role(standing: Standing, role: str, literals: Sequence[Literal], at: dateti
         tied[each.name].value if each.name in tied and tied[each.name].op == "==" else None
         for each in declared
     )
+    if standing.sessions is not None and not tied:
+        idle = next((own for own in standing.meant(role) if (own, ()) in standing.possible), None)
+        if idle is not None:
+            text = f"role `{idle}` could be active, and is in no open session"
+            return Missing("session", text, (Step("activate", idle),))
     asked = "".join(f", {literal_words(each).removeprefix(prefix)}" for each in tied.values())
     options = [
         _rule_lacks(standing, rule, terms, at, depth=0)

@@ -16,7 +16,8 @@ from adminapp.agreements.effect import Opening, foreign_values
 from adminapp.catalog.mapping import SUBJECT
 from adminapp.identity.lineage import lineage, nearest
 from adminapp.identity.models import Domain, Principal
-from adminapp.roles import mapping
+from adminapp.roles import mapping, selectors
+from adminapp.roles import standing as role_standing
 from adminapp.roles.activations import Declared, activations_of
 from adminapp.roles.environment import environment
 from adminapp.roles.mapping import ROLE
@@ -102,6 +103,8 @@ class Standing:
         held: those in force.
         rules: the rules that matter.
         environment: what constraints may speak of.
+        sessions: in a domain where only roles of open sessions count, those roles, and what each
+            session shows of them; else None.
     """
 
     pk: int
@@ -110,6 +113,14 @@ class Standing:
     held: frozenset[Ground]
     rules: Rules
     environment: Mapping[str, Value]
+    sessions: tuple[frozenset[Ground], tuple[Variant, ...]] | None = None
+
+    @property
+    def _roles(self) -> tuple[frozenset[Ground], tuple[Variant, ...]]:
+        if self.sessions is None:
+            return self._crowd
+        active, variants = self.sessions
+        return active, tuple({**self.attributes, **each} for each in variants)
 
     @cached_property
     def _crowd(self) -> tuple[frozenset[Ground], tuple[Variant, ...]]:
@@ -128,12 +139,17 @@ class Standing:
     @property
     def active(self) -> frozenset[Ground]:
         """The roles that are active."""
+        return self._roles[0]
+
+    @property
+    def possible(self) -> frozenset[Ground]:
+        """The roles that could be active, in a session where one is needed."""
         return self._crowd[0]
 
     @property
     def variants(self) -> tuple[Variant, ...]:
         """What policies see; none where there would be too many variants."""
-        return self._crowd[1]
+        return self._roles[1]
 
     def changed(
         self,
@@ -143,11 +159,15 @@ class Standing:
         attributes: Mapping[str, Value] | None = None,
         cleared: Iterable[str] = (),
     ) -> Standing:
-        """What it would be after some appointments and attributes came and went."""
+        """What it would be after some appointments and attributes came and went.
+
+        Roles that can be active then are, in sessions where these are needed.
+        """
         gone = set(cleared)
         kept = {name: value for name, value in self.attributes.items() if name not in gone}
         return replace(
             self,
+            sessions=None,
             held=(self.held - set(ended)) | set(given),
             attributes={**kept, **(attributes or {})},
         )
@@ -212,7 +232,7 @@ class Standing:
                     yield from self._meeting(rule, tuple(others), found)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Guest(Standing):
     """A principal of another domain, as this one's policies see it.
 
@@ -269,7 +289,9 @@ def read_rules(domain: Domain, roles: Iterable[str]) -> Rules:
 def read(principal: Principal, rules: Rules, *, at: datetime) -> Standing:
     """What a principal has at a moment."""
     rows = list(
-        Appointment.objects.filter(principal=principal).select_related("issuer").order_by("starts")
+        Appointment.objects.filter(principal=principal)
+        .select_related("issuer", "issued_by")
+        .order_by("starts")
     )
     found = tuple(_held(row) for row in rows)
     in_force = Appointment.objects.filter(principal=principal).active(at)
@@ -283,11 +305,24 @@ def read(principal: Principal, rules: Rules, *, at: datetime) -> Standing:
         ),
         rules=rules,
         environment=environment(principal.domain, at),
+        sessions=_sessions(principal, at),
     )
+
+
+def _sessions(
+    principal: Principal, at: datetime
+) -> tuple[frozenset[Ground], tuple[Variant, ...]] | None:
+    if not role_standing.by_session(principal.domain):
+        return None
+    atoms = role_standing.active_atoms(principal, at=at)
+    found = selectors.activations(principal.domain, at=at, principals=[principal.pk])
+    grounds = frozenset((atom.name, tuple(atom.terms)) for atom in atoms)
+    return grounds, found.variants()[principal.pk]  # type: ignore[return-value]
 
 
 def _held(row: Appointment) -> Held:
     issuer = "" if row.issuer is None else row.issuer.username
+    issuer = issuer if row.issued_by is None else row.issued_by.name
     return Held((row.name, tuple(row.parameters)), row.starts, row.ends, issuer)
 
 

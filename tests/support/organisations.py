@@ -232,8 +232,15 @@ def store_person(domain: Domain, person: Person) -> Principal:
         state="active" if person.active else "revoked",
     )
     Appointment.objects.bulk_create(
-        Appointment(principal=row, name=name, parameters=list(terms), starts=starts, ends=ends)
-        for name, terms, starts, ends in person.appointments
+        Appointment(
+            principal=row,
+            name=name,
+            parameters=list(terms),
+            number=number,
+            starts=starts,
+            ends=ends,
+        )
+        for number, (name, terms, starts, ends) in enumerate(person.appointments, start=1)
     )
     return row
 

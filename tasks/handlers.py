@@ -14,6 +14,7 @@ from adminapp.identity import selectors
 from adminapp.identity import services as identity
 from adminapp.outbox import relay
 from adminapp.outbox import services as outbox
+from adminapp.webhooks import services as webhooks
 from tasks import recompute
 from tasks.transport import URGENT_HEADERS, Sender, shared_sender
 
@@ -82,6 +83,10 @@ def _import(payload: Mapping[str, Any], _sender: SenderFactory, beat: Beat) -> N
         identity.run_import(actor=None, job=job, beat=lambda _job: beat())
 
 
+def _webhook(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) -> None:
+    webhooks.deliver(payload["delivery"])
+
+
 _HANDLERS: Mapping[str, Callable[[Mapping[str, Any], SenderFactory, Beat], None]] = {
     "compile": _compile,
     "rebuild": _rebuild,
@@ -90,4 +95,5 @@ _HANDLERS: Mapping[str, Callable[[Mapping[str, Any], SenderFactory, Beat], None]
     "advance": _advance,
     "recompute": _recompute,
     "import": _import,
+    "webhook": _webhook,
 }

@@ -14,6 +14,7 @@ from adminapp.core.authority import AuthorityError
 from adminapp.distribution import services
 from adminapp.identity import services as identity
 from adminapp.outbox import services as outbox
+from adminapp.webhooks import services as webhooks
 from tasks import handlers, transport
 from tasks.celery import NORMAL, SLOW, URGENT, app
 
@@ -22,7 +23,7 @@ log = logging.getLogger("portcullis.work")
 # Only a recompute takes longer, and it says every few seconds that it is alive.
 STALE_CLAIM = timedelta(seconds=30)
 
-QUEUES = {"notice": URGENT, "advance": URGENT, "recompute": SLOW, "import": SLOW}
+QUEUES = {"notice": URGENT, "advance": URGENT, "recompute": SLOW, "webhook": SLOW, "import": SLOW}
 
 
 def queue_for(topic: str) -> str:
@@ -75,7 +76,7 @@ def renew() -> int:
 @app.task(name="portcullis.prune")
 def prune() -> int:
     """Forget finished rows of the outbox, replaced bundles and imports of long ago."""
-    return outbox.prune() + services.prune() + identity.prune_imports(actor=None)
+    return outbox.prune() + services.prune() + identity.prune_imports(actor=None) + webhooks.prune()
 
 
 @app.task(name="portcullis.checkpoint")

@@ -26,6 +26,7 @@ from adminapp.api import (
     roles,
     sessions,
     trustgroups,
+    webhooks,
 )
 from adminapp.api.docs import DocsView, SchemaView
 from adminapp.api.views import Nowhere
@@ -71,6 +72,7 @@ for prefix, viewset in (
     ("jobs", distribution.JobViewSet),
     ("change-sets", changes.ChangeSetViewSet),
     ("announcements", changes.AnnouncementViewSet),
+    ("webhooks", webhooks.WebhookViewSet),
     ("audit", audit.AuditViewSet),
     ("outbox", outbox.OutboxViewSet),
 ):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, transaction
@@ -107,6 +107,16 @@ class NewEntry:
     person: str = ""
 
 
+Listener: TypeAlias = Callable[[Sequence[NewEntry]], None]
+_listeners: list[Listener] = []
+
+
+def on_write(listen: Listener) -> None:
+    """Have `listen` called with all new entries, in their transaction."""
+    if listen not in _listeners:
+        _listeners.append(listen)
+
+
 def write(*, actor: Any, **fields: Any) -> Entry:
     """Add one entry, with the fields of `NewEntry`; `actor` None is the system itself."""
     (columns,) = _add(actor, [NewEntry(**fields)])
@@ -144,6 +154,8 @@ def _add(actor: Any, new: Sequence[NewEntry]) -> list[dict[str, Any]]:
     _insert(rows)
     TreeNode.objects.bulk_create(writer.nodes)
     TreeHead.objects.filter(pk=HEAD).update(**writer.end())
+    for listen in _listeners:
+        listen(new)
     return rows
 
 

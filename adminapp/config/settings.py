@@ -76,6 +76,7 @@ INSTALLED_APPS = [
     "adminapp.privacy",
     "adminapp.distribution",
     "adminapp.changes",
+    "adminapp.webhooks",
     "adminapp.api",
     "adminapp.console",
     "tasks",
@@ -214,6 +215,9 @@ STORAGES = {
     },
 }
 STATIC_ROOT.mkdir(exist_ok=True)
+
+# Webhooks lead to the public network; to this machine only where people develop.
+WEBHOOK_LOOPBACK = not PRODUCTION
 
 # REST
 REST_FRAMEWORK = {

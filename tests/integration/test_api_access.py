@@ -441,6 +441,7 @@ def test_no_address_is_forgotten_here() -> None:
         "profiles",
         "agreements",  # tests/integration/test_api_agreements.py
         "directory",
+        "webhooks",  # tests/integration/test_api_matrix.py, as everything else again
         "overlays",
         "agents",
         "delegations",

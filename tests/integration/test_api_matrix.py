@@ -53,6 +53,7 @@ class Stage:
     def url(self, path: str) -> str:
         row = self.rows.get(path.split("/")[1])
         known = {"sequence": self.entry.sequence, "domain": "flights", "name": "alarm"}
+        known["number"] = 1
         known["id"] = getattr(row, "pk", 0)
         return API + path.format(**known)
 

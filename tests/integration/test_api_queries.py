@@ -55,6 +55,7 @@ from adminapp.roles.models import (
     SessionRole,
 )
 from adminapp.trustgroups.models import KeyEpoch, TrustGroup
+from adminapp.webhooks.models import Webhook
 from tests.support.api_rows import TERMS
 from tests.support.control_plane import World, key
 
@@ -178,6 +179,9 @@ def _own(world: World, number: int) -> None:
         action="subscribe",
         event_type=world.flight,
         expression='subject.role == "airline"',
+    )
+    Webhook.objects.create(
+        domain=Domain.objects.get(name=f"d{number}"), name="w", url="https://x", secret=b"s"
     )
     Checkpoint.objects.create(size=number + 1, root="0" * 64, at=NOW, note="n")
     domain = Domain.objects.get(name=f"d{number}")

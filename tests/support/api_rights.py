@@ -99,6 +99,7 @@ LEADERS = Right(("operator", "manager", "stranger"), ())
 FLIGHTS = {"domain": "flights"}
 ROLE = {"op": "put", "kind": "role", "key": "new", "document": {"name": "new", "rules": []}}
 KEYS = {"sealing_key": key(7), "verify_key": key(8)}
+HOOK = "https://hooks.example.com/in"
 IN_2100 = "2100-01-01T00:00:00Z"
 TERMS = {
     "roles": [{"role": "engineer", "as": "airline"}],
@@ -118,6 +119,7 @@ TABLE: dict[str, Entry] = {
     "POST /domains": Entry(OPERATORS, {"name": "trains", "title": "Trains"}),
     "DELETE /domains/{id}": Entry(Right(("operator",)), codes=(409,)),
     "GET /domains/{id}/progress": Entry(MEMBERS),
+    "GET /domains/{id}/model": Entry(MEMBERS),
     "GET /domains/{id}/usage": Entry(MEMBERS),
     **crud("/memberships", FLIGHTS | {"user": "cora", "role": "auditor"}, methods="DELETE"),
     **crud(
@@ -139,6 +141,10 @@ TABLE: dict[str, Entry] = {
     ),
     **crud("/principals", FLIGHTS | {"name": "Delta", "kind": "subscriber", "attributes": {}}),
     "POST /principals/{id}/credentials": Entry(MANAGERS, KEYS),
+    # Only a revoked one can be erased.
+    "POST /principals/{id}/erase": Entry(
+        MANAGERS, {"confirm": "United", "reason": "asked for"}, (200, 400, 409)
+    ),
     **crud("/representatives", methods="DELETE"),
     "POST /representatives": Entry(
         Right(MANAGERS.allowed, unknown=400), {"principal": "@principals", "user": "cora"}
@@ -215,6 +221,7 @@ TABLE: dict[str, Entry] = {
     "POST /policies/plan": Entry(DELEGABLE, FLIGHTS | {"policy": "@policies", "data": None}),
     "POST /policies/{id}/restore": Entry(DELEGABLE, {"number": 1}),
     "GET /policies/{id}/versions": Entry(MEMBERS),
+    "GET /policies/findings": Entry(MEMBERS, query="?domain=flights"),
     **crud("/environment", FLIGHTS | {"name": "storm", "type": {"type": "bool"}}),
     "PUT /environment/{domain}/{name}": Entry(MANAGERS, {"value": True}),
     "GET /access": Entry(SIGNED_IN),
@@ -273,6 +280,11 @@ TABLE: dict[str, Entry] = {
     # What is wrong with a file is said by line, not by a 403.
     "POST /plan": Entry(Right(DRAFTERS.allowed, ()), YAML, media="application/yaml"),
     "POST /apply": Entry(Right(DELEGABLE.allowed, ("other",), 400), YAML, media="application/yaml"),
+    # webhooks
+    **crud("/webhooks", FLIGHTS | {"name": "w", "url": HOOK, "events": ["agreement.*"]}),
+    "POST /webhooks/{id}/rotate-secret": Entry(MANAGERS, {}),
+    "GET /webhooks/{id}/deliveries": Entry(MEMBERS),
+    "POST /webhooks/{id}/deliveries/{number}/redeliver": Entry(MANAGERS, {}),
     # audit and outbox
     "GET /audit": Entry(SIGNED_IN),
     "GET /audit/chain": Entry(OPERATORS, codes=(200, 503)),

@@ -29,6 +29,8 @@ from adminapp.privacy.services import set_split
 from adminapp.roles import services as roles
 from adminapp.roles.models import AppointmentRule, RoleSession, RoleSettings
 from adminapp.trustgroups.models import KeyEpoch
+from adminapp.webhooks import services as webhooks
+from adminapp.webhooks.models import Delivery, Webhook
 from tests.support.control_plane import World
 
 BACKEND = "adminapp.identity.backends.ThrottledBackend"
@@ -123,8 +125,23 @@ def _made(world: World) -> dict[str, Any]:
         "principal-imports": PrincipalImport.objects.create(
             domain=world.flights, user=world.manager
         ),
+        "webhooks": _webhook(world),
         **_changes(world),
     }
+
+
+def _webhook(world: World) -> Webhook:
+    row, _secret = webhooks.create_webhook(
+        actor=world.manager,
+        domain=world.flights,
+        name="desk",
+        url="https://hooks.example.com/in",
+        events=["agreement.*"],
+    )
+    Delivery.objects.create(
+        webhook=row, number=1, message_id="m", event="e", payload={}, state="failed"
+    )
+    return row
 
 
 def _changes(world: World) -> dict[str, Any]:

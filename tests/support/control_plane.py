@@ -6,11 +6,13 @@ number (identifying, under the key `tail`). `heating` belongs to somebody else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -81,7 +83,14 @@ def attribute(name: str, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def world(db: None) -> World:
-    """Made by the services, so that it is also a test of them."""
+    """Made by the services once, so that it is also a test of them; its rows serve later tests."""
+    if _kept.made is None:
+        return _kept.make(_world)
+    _kept.put_back()
+    return World(**{name: model.objects.get(pk=pk) for name, (model, pk) in _kept.made.items()})
+
+
+def _world() -> World:
     operator = identity.create_user(actor=None, username="olga", operator=True)
     people = {
         name: identity.create_user(actor=operator, username=name)
@@ -97,6 +106,54 @@ def world(db: None) -> World:
         stranger=people["sten"],
         **made,
     )
+
+
+class _Kept:
+    """The rows that making the world leaves in the database, to be put there again."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, tuple[Any, Any]] | None = None
+        self._rows: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
+
+    def make(self, make: Callable[[], World]) -> World:
+        before = self._read()
+        world = make()
+        for table, (names, rows) in self._read().items():
+            new = [row for row in rows if row not in before[table][1]]
+            if new:
+                self._rows[table] = (names, new)
+        self.made = {
+            field.name: (type(row), row.pk)
+            for field in fields(world)
+            for row in [getattr(world, field.name)]
+        }
+        return world
+
+    def put_back(self) -> None:
+        # Within a transaction foreign keys are checked at its end: the order does not matter.
+        with transaction.atomic(), connection.cursor() as cursor:
+            for table, (names, rows) in self._rows.items():
+                columns = ", ".join(map(connection.ops.quote_name, names))
+                places = ", ".join("?" * len(names))
+                quoted = connection.ops.quote_name(table)
+                # Django's cursor would read the percent signs of values.
+                cursor.cursor.connection.executemany(
+                    f"INSERT OR REPLACE INTO {quoted} ({columns}) VALUES ({places})", rows
+                )
+
+    @staticmethod
+    def _read() -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
+        found = {}
+        with connection.cursor() as cursor:
+            for table in connection.introspection.django_table_names(only_existing=True):
+                raw = cursor.cursor.connection.execute(
+                    f"SELECT * FROM {connection.ops.quote_name(table)}"
+                )
+                found[table] = ([column[0] for column in raw.description], raw.fetchall())
+        return found
+
+
+_kept = _Kept()
 
 
 def _platform(operator: User) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from adminapp.policies.language import PolicyConjunction
@@ -129,6 +130,11 @@ class Line:
     condition: Condition
     policies: tuple[str, ...]
 
+    @cached_property
+    def words(self) -> str:
+        """The condition in words."""
+        return describe(self.condition)
+
     def of(self, principal: str, handle: str, domain: str, agreement: str = "") -> Access:
         """The same for one principal."""
         return Access(
@@ -137,7 +143,7 @@ class Line:
             self.action,
             self.type,
             self.attributes,
-            describe(self.condition),
+            self.words,
             self.policies,
             domain,
             agreement,

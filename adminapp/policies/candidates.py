@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+
+from django.db.models import Q
 
 from adminapp.agreements.effect import Opening
 from adminapp.catalog.mapping import EVENT
@@ -140,20 +142,23 @@ def read(asked: Question) -> Context:
     if missing:
         return Context(asked, spoken, unknown=missing)
     above = {asked.type, *spoken.types.ancestors(asked.type)}
-    rows = _rows(asked)
+    rows = _rows(asked, above)
     advertised = grants.advertising(rows, spoken, [row for row in rows if row.in_force(asked.at)])
     about = [row for row in rows if row.action == asked.action and row.event_type.name in above]
     found = (_candidate(asked, row, spoken, advertised) for row in about)
     return Context(asked, spoken, tuple(found))
 
 
-def _rows(asked: Question) -> list[Policy]:
+def _rows(asked: Question, above: Collection[str]) -> list[Policy]:
     """The policies of the effective model for this action, and those that ask for advertising."""
     actions = {asked.action} | ({"advertise"} if asked.action == "publish" else set())
     if len(lineage(asked.domain)) > 1:  # a policy of any kind may hide one from above
         rows = selectors.effective_rows(asked.domain)
         return [row for row in rows if row.action in actions]
-    found = Policy.objects.filter(domain=asked.domain, action__in=actions)
+    about = Q(action=asked.action, event_type__name__in=above) | Q(
+        action__in=actions - {asked.action}
+    )
+    found = Policy.objects.filter(about, domain=asked.domain)
     return list(found.select_related("event_type", "domain").order_by("name"))
 
 

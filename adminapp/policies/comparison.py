@@ -132,7 +132,8 @@ class _People:
     def __init__(self, before: Reach, after: Reach) -> None:
         self._crowds = (before.crowd, after.crowd)
         self._agreement = after.agreement
-        if before.crowd.pks == after.crowd.pks:
+        self.same = before.crowd.pks == after.crowd.pks
+        if self.same:
             same = np.arange(before.crowd.count)
             self.positions = (same, same)
         else:
@@ -174,6 +175,7 @@ class _Side:
         self.reach = reach
         self.positions = people.positions[number]
         self.originals: dict[int, list[int]] = {}
+        self._same = people.same
         width = (people.count + 7) // 8
         self.matrix = np.zeros((len(keys), width), dtype=np.uint8)
         for index, grant in enumerate(reach.grants):
@@ -182,6 +184,8 @@ class _Side:
             self.matrix[key] |= self._ordered(reach.matrix[index])
 
     def _ordered(self, mask: columns.Mask) -> columns.Mask:
+        if self._same:
+            return mask
         count = self.reach.crowd.count
         bits = np.append(np.unpackbits(mask, count=count).astype(np.bool_), False)
         return np.packbits(bits[self.positions])

@@ -27,6 +27,7 @@ from policyengine.attributes import Literal, Schema, Value
 __all__ = ["Alternative", "Contrast", "Explanation", "Missing", "Reason", "Step"]
 
 _SHOWN = 5  # alternatives that are listed
+_TRIED = 16  # alternatives whose steps are tried out
 
 
 @dataclass(frozen=True)
@@ -185,12 +186,23 @@ def _weighed(asked: Question, has: Standing, context: candidates.Context) -> Exp
     met = [] if barred else [each for one in context.candidates for each in _met(asked, one, has)]
     if met:
         return _allowed(asked, met, has, context)
+    return _denied(asked, _nearest(asked, has, context))
+
+
+def _nearest(asked: Question, has: Standing, context: candidates.Context) -> Sequence[Alternative]:
+    """The nearest ways; whether their steps would do is tried out for them alone."""
     found = [
-        _alternative(asked, candidate, way, has, context.spoken.subject)
+        _lack(asked, candidate, way, has, context.spoken.subject)
         for candidate in context.candidates
         for way in candidate.ways
     ]
-    return _denied(asked, found)
+    found.sort(key=lambda each: (sum(m.weight for m in each.missing), each.candidate.policy.name))
+    tried: list[Alternative] = []
+    for each in found[:_TRIED]:
+        tried.append(each.alternative(asked, has))
+        if sum(one.sufficient for one in tried) == _SHOWN:
+            break
+    return tried
 
 
 def _distance(answer: Explanation) -> tuple[bool, int]:
@@ -262,32 +274,52 @@ def _allowed(
 # -- denied ----------------------------------------------------------------------------------
 
 
-def _alternative(
-    asked: Question, candidate: Candidate, way: Way, has: Standing, schema: Schema
-) -> Alternative:
+@dataclass(frozen=True)
+class _Lack:
+    """Everything that is missing for one way."""
+
+    candidate: Candidate
+    way: Way
+    missing: tuple[Missing, ...]
+
+    def alternative(self, asked: Question, has: Standing) -> Alternative:
+        """With whether the steps would do."""
+        way = self.way.conjunction
+        return Alternative(
+            self.candidate.policy.name,
+            describe((*way.event, *way.joins)),
+            self.missing,
+            all(each.steps for each in self.missing) and self._suffices(asked, has),
+        )
+
+    def _suffices(self, asked: Question, has: Standing) -> bool:
+        event = asked.event
+        if event is not None:
+            steps = (step for each in self.missing for step in each.steps)
+            event = {**event, **{each.name: each.value for each in steps if each.kind == "event"}}
+        then = remedies.mended(has, self.missing)
+        return bool(_conditions(replace(asked, event=event), self.way, then))
+
+
+def _lack(asked: Question, candidate: Candidate, way: Way, has: Standing, schema: Schema) -> _Lack:
     event = None
     if asked.event is not None:
         event = {f"{EVENT}{name}": value for name, value in asked.event.items()}
     subject = remedies.lacking(has, way.conjunction, schema, asked.at, event)
-    then = remedies.mended(has, subject)
-    about_event = [] if event is None else _event_lacks(way, event, then)
+    about_event = [] if event is None else _event_lacks(way, event, has, subject)
     missing = [*_barred(asked, has), *candidate.missing, *way.missing, *subject, *about_event]
-    missing = list(dict.fromkeys(missing))
-    seen = {**(asked.event or {}), **{s.name: s.value for m in about_event for s in m.steps}}
-    after = replace(asked, event=None if event is None else seen)
-    return Alternative(
-        candidate.policy.name,
-        describe((*way.conjunction.event, *way.conjunction.joins)),
-        tuple(missing),
-        all(each.steps for each in missing) and bool(_conditions(after, way, then)),
-    )
+    return _Lack(candidate, way, tuple(dict.fromkeys(missing)))
 
 
-def _event_lacks(way: Way, event: Mapping[str, Value], then: Standing) -> list[Missing]:
+def _event_lacks(
+    way: Way, event: Mapping[str, Value], has: Standing, subject: Sequence[Missing]
+) -> list[Missing]:
     """What an event would have to be for this way."""
     wanted = list(way.conjunction.event)
-    for join in way.conjunction.joins:
-        if join.right not in event:
+    absent = [join for join in way.conjunction.joins if join.right not in event]
+    if absent:
+        then = remedies.mended(has, subject)
+        for join in absent:
             values = [variant[join.left] for variant in then.variants if join.left in variant]
             wanted += [Literal(join.right, "==", value) for value in values[:1]]
     failing = [each for each in wanted if not each.holds(event)]

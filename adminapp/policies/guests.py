@@ -35,11 +35,14 @@ def gather(
     """
     known: dict[int, Crowd] = {}
     found = []
-    for row in agreements.in_force(domain, at=at):
+    rows = [(row, mapping.opening(row)) for row in agreements.in_force(domain, at=at)]
+    wanted = {each.role for _, opening in rows for each in opening.roles}
+    for row, opening in rows:
         people = known.get(row.consumer_id)
         if people is None:
-            people = known[row.consumer_id] = crowd.gather(row.consumer, at=at, only=only)
-        opening = mapping.opening(row)
+            people = known[row.consumer_id] = crowd.gather(
+                row.consumer, roles=wanted, at=at, only=only
+            )
         found.append((opening, seen(people, opening, schema)))
     return found
 

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 
 import numpy as np
 from django.utils import timezone
@@ -36,6 +37,7 @@ from adminapp.policies.crowd import Crowd
 from adminapp.policies.language import Language, PolicyConjunction
 from adminapp.policies.models import Policy
 from adminapp.policies.ways import Grant, Group
+from adminapp.roles.mapping import ROLE
 from policyengine.attributes import Join, Literal, Value
 
 __all__ = ["Reach", "ReachChange", "compare", "take"]
@@ -112,7 +114,7 @@ class Reach:
         positions = self._positions(chosen, principal, start)
         kept: dict[object, list[Line]] = {}
         for position, held in self._held(chosen, positions):
-            key = (held.tobytes(), self._bound(held, position))
+            key = (held.tobytes(), self._bound(held.tolist(), position) if self._tied else ())
             found = kept.get(key)
             if found is None:
                 found = lines(self._slots(held, position, type), attribute)
@@ -235,10 +237,14 @@ class Reach:
         """The conditions of the grants whose conditions are the principal's own."""
         return tuple(
             condition
-            for index in held
-            if self.grants[index].way.joins
+            for index in self._tied.intersection(held)
             for condition in self._conditions(index, position)
         )
+
+    @cached_property
+    def _tied(self) -> frozenset[int]:
+        """Indices of the grants with joins."""
+        return frozenset(i for i, grant in enumerate(self.grants) if grant.way.joins)
 
     def _positions(
         self, chosen: NDArray[np.intp], principal: str | None, start: str | None
@@ -302,10 +308,21 @@ def take(
 def _read(domain: Domain, at: datetime, only: Sequence[int] | None) -> Reach:
     spoken = selectors.language(domain, at=at)
     rules = selectors.rules_of(selectors.effective_rows(domain), spoken, at)
-    people = crowd.gather(domain, at=at, only=only)
+    people = crowd.gather(domain, roles=_roles(rules), at=at, only=only)
     visitors = guests.gather(domain, spoken.subject, at=at, only=only)
     until = selectors.next_boundary(domain, after=at) if only is None else None
     return _together(people, visitors, rules, spoken, at=at, until=until)
+
+
+def _roles(rules: Iterable[Rule]) -> set[str]:
+    """Names of the roles that rules ask about."""
+    ways = [way for rule in rules for way in rule.conjunctions]
+    names = {each.attribute for way in ways for each in way.subject}
+    names |= {join.left for way in ways for join in way.joins}
+    prefix = f"{ROLE}."
+    return {
+        name.removeprefix(prefix).partition(".")[0] for name in names if name.startswith(prefix)
+    }
 
 
 def _together(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -186,13 +186,18 @@ def clock_tests(domain: Domain) -> list[Literal]:
 
 
 def activations(
-    domain: Domain, *, at: datetime | None = None, principals: Sequence[int] | None = None
+    domain: Domain,
+    *,
+    at: datetime | None = None,
+    principals: Sequence[int] | None = None,
+    roles: Collection[str] | None = None,
 ) -> Activations:
     """Which roles the principals have at a moment (now by default), in a constant number of
     queries.
 
     Args:
         principals: primary keys, in the order wanted; all active ones by default.
+        roles: names of the roles that matter; all by default.
     """
     moment = at or timezone.now()
     if principals is None:
@@ -201,7 +206,7 @@ def activations(
         principals = tuple(found.values_list("pk", flat=True))
     declared = {row.name: mapping.parameters(row) for row in standing.with_parameters(domain)}
     if not standing.by_session(domain):
-        everybody = standing.possible(domain, principals, moment)
+        everybody = standing.possible(domain, principals, moment, roles=roles)
         return columns.activations_of(everybody, principals, declared)
     everybody, owners = standing.activated(domain, principals, moment)
     return columns.of_sessions(everybody, owners, principals, declared)

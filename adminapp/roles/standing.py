@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -37,6 +37,8 @@ from policyengine.roles import (
 _RULE_TEXTS = ("arguments", *reading.RULE_FIELDS[1:])
 FEW = 500
 """Up to so many principals their appointments are asked for by name."""
+MANY = 5_000
+"""Up to so many names of appointments they are asked for by name."""
 
 
 def hidden(domain: Domain) -> frozenset[int]:
@@ -93,15 +95,28 @@ def by_session(domain: Domain) -> bool:
     return RoleSettings.objects.filter(domain=domain, by_session=True).exists()
 
 
-def possible(domain: Domain, principals: Sequence[int], at: datetime) -> Crowd:
-    """What each of some principals could activate at a moment, sessions or not."""
+def possible(
+    domain: Domain,
+    principals: Sequence[int],
+    at: datetime,
+    *,
+    roles: Collection[str] | None = None,
+) -> Crowd:
+    """What each of some principals could activate at a moment, sessions or not.
+
+    Args:
+        roles: names of the roles that matter; all by default.
+    """
     held = Appointment.objects.filter(principal__domain=domain).active(at).order_by()
     if len(principals) <= FEW:
         held = held.filter(principal__in=principals)
+    among = rules(domain) if roles is None else rules_about(domain, roles)
+    if roles is not None:
+        asked = {e.atom.name for r in among for e in r.credentials if e.kind == "appointment"}
+        if len(asked) <= MANY:
+            held = held.filter(name__in=asked)
     positions = {pk: position for position, pk in enumerate(principals)}
-    return crowd(
-        rules(domain), columns.held(held, positions), len(principals), environment(domain, at)
-    )
+    return crowd(among, columns.held(held, positions), len(principals), environment(domain, at))
 
 
 def activated(

@@ -13,12 +13,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from adminapp.catalog.mapping import EVENT, SUBJECT
+from adminapp.core.clock import FACTS
 from adminapp.core.errors import Problem
 from adminapp.policies.rolewords import check_roles, role_type, without_roles
+from adminapp.roles.environment import every_value
 from adminapp.roles.mapping import ROLE
 from policyengine.attributes import (
     AttributeType,
     Conjunction,
+    Equal,
     Expression,
     Join,
     Literal,
@@ -245,16 +248,19 @@ class Language:
         return tuple(_split(conjunction) for conjunction in normalise(expression, schema))
 
     def tests(self, text: str, event_type: str) -> list[Literal]:
-        """The tests of `env.*` in an expression; none where it no longer fits the model."""
+        """What an expression asks the environment; nothing where it no longer fits the model."""
         try:
             expression = self.parse(text, event_type)
         except InputError:
             return []
-        return [
-            Literal(node.attribute, node.op, node.value)
-            for node in walk(expression)
-            if isinstance(node, Test) and node.attribute.startswith(ENVIRONMENT)
-        ]
+        found: list[Literal] = []
+        for node in walk(expression):
+            if isinstance(node, Test) and node.attribute.startswith(ENVIRONMENT):
+                found.append(Literal(node.attribute, node.op, node.value))
+            elif isinstance(node, Equal):
+                tied = (name for name in (node.left, node.right) if name in FACTS)
+                found += [literal for name in tied for literal in every_value(name)]
+        return found
 
     def timeless(self) -> Language:
         """The same language, for what policies say whatever the environment is."""

@@ -18,10 +18,10 @@ from adminapp.identity import selectors as identity
 from adminapp.identity.lineage import lineage, nearest
 from adminapp.identity.models import Domain, User
 from adminapp.identity.services import record_row
-from adminapp.policies import checks, mapping, reach, selectors, valuerules
+from adminapp.policies import checks, findings, mapping, reach, selectors, valuerules
 from adminapp.policies.access import Access
 from adminapp.policies.crowd import Crowd
-from adminapp.policies.findings import Finding, findings
+from adminapp.policies.finding import Finding
 from adminapp.policies.language import Language
 from adminapp.policies.models import Policy, PolicyVersion
 from policyengine.attributes import unknown
@@ -203,7 +203,9 @@ def plan_policy_change(
     wanted = selectors.effective_rows(domain, without=policy, also=changed)
     then = now.among(wanted, spoken)
     found = reach.compare(now, then)
-    noticed = findings(domain, only=[changed.name], among=wanted, held=then) if changed else []
+    noticed = (
+        findings.findings(domain, only=[changed.name], among=wanted, held=then) if changed else []
+    )
     agents = tuple(identity.serving_agents(domain).values_list("name", flat=True))
     return Plan(
         gains=found.gains,

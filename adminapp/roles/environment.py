@@ -41,10 +41,12 @@ def _tests(constraint: Constraint) -> Iterator[Literal]:
         elif isinstance(node, Equal):
             for name in (node.left, node.right):
                 if name in clock.FACTS:
-                    yield from _every_value(_FINER.get(name, name))
+                    yield from every_value(name)
 
 
-def _every_value(name: str) -> Iterator[Literal]:
+def every_value(fact: str) -> Iterator[Literal]:
+    """Tests that answer otherwise whenever a value of the clock changes."""
+    name = _FINER.get(fact, fact)
     declared = clock.FACTS[name]
     least, most = int(declared.minimum or 0), int(declared.maximum or 0)
     yield from (Literal(name, "==", value) for value in range(least, most + 1))

@@ -17,15 +17,26 @@ from adminapp.core.errors import Forbidden, Invalid
 from adminapp.identity import services as identity
 from adminapp.identity.models import Domain
 from adminapp.outbox.models import OutboxRow
+from adminapp.policies import representation, variables
 from adminapp.policies import services as policies
+from adminapp.policies.models import EnvironmentVariable
 from adminapp.privacy import services as privacy
 from adminapp.roles import services as roles
 from adminapp.trustgroups import services as trustgroups
 from tests.support.control_plane import World, key
 
-MODULES = (identity, catalog, roles, trustgroups, policies, privacy)
+MODULES = (
+    identity,
+    catalog,
+    roles,
+    trustgroups,
+    policies,
+    variables,
+    representation,
+    privacy,
+)
 TOMORROW = timezone.now() + timedelta(days=1)
-HELPERS = {"record_row", "note_token_use", "agents_holding"}
+HELPERS = {"declared", "record_row", "note_token_use", "agents_holding"}
 
 
 def services() -> list[tuple[str, Callable[..., Any]]]:
@@ -50,6 +61,11 @@ def test_keyword_only_with_an_actor_first(name: str, function: Callable[..., Any
 def calls(world: World, actor: Any) -> dict[str, Callable[[], Any]]:
     """Every change of a domain, by somebody."""
     flights, version = world.flights, {"expected_version": None}
+
+    def variable() -> EnvironmentVariable:
+        found, _ = flights.environment.get_or_create(name="alarm", type={"type": "bool"})
+        return found
+
     return {
         "update_domain": lambda: identity.update_domain(
             actor=actor, domain=flights, data={"title": "x"}, **version
@@ -138,6 +154,23 @@ def calls(world: World, actor: Any) -> dict[str, Callable[[], Any]]:
             actor=actor, policy=world.policy, number=1
         ),
         "delete_policy": lambda: policies.delete_policy(actor=actor, policy=world.policy),
+        "declare_variable": lambda: variables.declare_variable(
+            actor=actor, domain=flights, name="new", type={"type": "bool"}
+        ),
+        "update_variable": lambda: variables.update_variable(
+            actor=actor, variable=variable(), data={"title": "x"}
+        ),
+        "set_variable": lambda: variables.set_variable(
+            actor=actor, variable=variable(), value=True
+        ),
+        "delete_variable": lambda: variables.delete_variable(actor=actor, variable=variable()),
+        "represent": lambda: representation.represent(
+            actor=actor, user=world.stranger, principal=world.united
+        ),
+        "end_representation": lambda: representation.end_representation(
+            actor=actor,
+            representative=world.airport.representatives.get_or_create(user=world.operator)[0],
+        ),
         "classify_attribute": lambda: privacy.classify_attribute(
             actor=actor,
             attribute=world.departure.attributes.get(),
@@ -166,6 +199,8 @@ UNHEARD = {
     "remove_membership",
     "delegate",
     "end_delegation",
+    "represent",
+    "end_representation",
     "update_attribute_key",
 }
 

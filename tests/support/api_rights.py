@@ -220,7 +220,6 @@ TABLE: dict[str, Entry] = {
     ),
     "POST /policies/plan": Entry(DELEGABLE, FLIGHTS | {"policy": "@policies", "data": None}),
     "POST /policies/{id}/restore": Entry(DELEGABLE, {"number": 1}),
-    "GET /policies/findings": Entry(MEMBERS, query="?domain=flights"),
     "GET /policies/{id}/versions": Entry(MEMBERS),
     "GET /policies/findings": Entry(MEMBERS, query="?domain=flights"),
     **crud("/environment", FLIGHTS | {"name": "storm", "type": {"type": "bool"}}),

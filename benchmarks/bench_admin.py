@@ -142,6 +142,23 @@ def _questions(
             lambda: _naive(Domain.objects.get(name="d0"), min(100, Principal.objects.count())),
         ),
         (
+            "access of one principal, nothing kept",
+            lambda n: _anew(
+                lambda: get(f"/api/v1/access?domain={domain(n)}&principal=p{n}&limit=200")
+            ),
+            lambda: _naive(Domain.objects.get(name="d0"), 1),
+        ),
+        (
+            "rights of a domain, by policy",
+            lambda n: get(f"/api/v1/access/matrix?domain={domain(n)}&limit=200"),
+            lambda: _naive(Domain.objects.get(name="d0"), min(100, Principal.objects.count())),
+        ),
+        (
+            "all access read anew",
+            lambda n: _anew(lambda: _taken(domain(n))),
+            lambda: _naive(Domain.objects.get(name="d0"), min(100, Principal.objects.count())),
+        ),
+        (
             "all access of a domain",
             lambda n: _whole(domain(n)),
             lambda: _naive(Domain.objects.get(name="d0"), min(100, Principal.objects.count())),
@@ -157,6 +174,22 @@ def _questions(
             )
         )
     return questions
+
+
+def _taken(name: str) -> Any:
+    """What everybody may do, ready to be asked."""
+    from adminapp.identity.models import Domain
+    from adminapp.policies import reach
+
+    return reach.take(Domain.objects.get(name=name))
+
+
+def _anew(work: Callable[[], Any]) -> Any:
+    """Some work as it is after a change: nothing of the domain is kept."""
+    from adminapp.policies import remembered
+
+    remembered.forget()
+    return work()
 
 
 def _whole(name: str) -> int:

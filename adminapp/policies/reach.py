@@ -302,7 +302,7 @@ def take(
         return known
     if principal is not None:
         return _read(domain, moment, [principal.pk])
-    return remembered.keep(domain, moment, lambda: _read(domain, moment, None))
+    return remembered.keep(domain, moment, lambda fresh: _read(fresh, moment, None))
 
 
 def _read(domain: Domain, at: datetime, only: Sequence[int] | None) -> Reach:

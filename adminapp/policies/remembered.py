@@ -61,15 +61,18 @@ def find(domain: Domain, at: datetime) -> Reach | None:
     return None
 
 
-def keep(domain: Domain, at: datetime, read: Callable[[], Reach]) -> Reach:
-    """Read while the domain stands still, and keep what was found."""
+def keep(domain: Domain, at: datetime, read: Callable[[Domain], Reach]) -> Reach:
+    """Read while the domain stands still, and keep what was found.
+
+    What is read is the domain as it is now, whatever the caller's copy says of its parent.
+    """
     if connection.in_atomic_block:
-        return read()
+        return read(domain)
     for _ in range(_ATTEMPTS):
         fresh = Domain.objects.select_related("parent").get(pk=domain.pk)
         resting = {pk for each in (fresh, *guests.consumers(fresh, at)) for pk in _above(each)}
         before = _now(resting)
-        found = read()
+        found = read(fresh)
         if _now(resting) == before:
             _store(_Kept(domain.pk, before, found))
             break

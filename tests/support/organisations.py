@@ -231,6 +231,11 @@ def store_person(domain: Domain, person: Person) -> Principal:
         attributes=dict(person.attributes),
         state="active" if person.active else "revoked",
     )
+    store_appointments(row, person)
+    return row
+
+
+def store_appointments(row: Principal, person: Person) -> None:
     Appointment.objects.bulk_create(
         Appointment(
             principal=row,
@@ -242,7 +247,6 @@ def store_person(domain: Domain, person: Person) -> Principal:
         )
         for number, (name, terms, starts, ends) in enumerate(person.appointments, start=1)
     )
-    return row
 
 
 def store_rules(domain: Domain, found: tuple[Rule, ...]) -> None:

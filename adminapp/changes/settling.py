@@ -87,11 +87,22 @@ def _asks(name: str, changes: Iterable[Change]) -> bool:
     """Whether a domain wants a second person for these changes. A revocation never waits."""
     domain = Domain.objects.filter(name=name).first()
     waiting = [change for change in changes if not change.revokes]
-    if domain is None or not waiting or domain.approval == "never":
+    if domain is None or not waiting:
         return False
-    if domain.approval == "always":
+    approval = _approval(domain, waiting)
+    if approval == "never":
+        return False
+    if approval == "always":
         return not all(change.kind == "domain" and change.op == "create" for change in waiting)
     return sensitivity.any_sensitive(domain, waiting)
+
+
+def _approval(domain: Domain, changes: Iterable[Change]) -> str:
+    """What the domain asked for before the change: the rule itself is changed under the old one."""
+    for change in changes:
+        if change.kind == "domain" and change.key == domain.name and change.before:
+            return str(change.before.get("approval", domain.approval))
+    return str(domain.approval)
 
 
 def _keep(book: Journal, changes: list[Change], held: list[str]) -> Exception:

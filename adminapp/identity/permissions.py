@@ -105,6 +105,8 @@ def may_change(actor: Any, domain: Domain, kind: str, key: str, *, below: str = 
     """
     if actor is None or may_manage(actor, domain):
         return True
+    if not (actor.is_authenticated and actor.is_active):
+        return False
     scope = delegated(actor, domain)
     if (scope.roles or scope.event_types) and ports.covered(domain, scope, kind, key, below):
         return True

@@ -196,8 +196,10 @@ def test_creating(case: Case, rows: World, browsers: dict[str, Client]) -> None:
             answer = browsers[standing].post(f"{API}/{case.path}", case.new, "application/json")
             assert answer.status_code == (code or 201), (standing, answer.content)
             if not code:
-                assert browsers[standing].get(answer["Location"]).json() == answer.json()
-                assert answer["ETag"] == f'"{answer.json()["version"]}"'
+                made, shown = answer.json(), browsers[standing].get(answer["Location"]).json()
+                assert {name: made[name] for name in shown} == shown
+                assert set(made) - set(shown) <= {"findings"}  # told once, when it is saved
+                assert answer["ETag"] == f'"{made["version"]}"'
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,8 @@ def test_what_was_read_can_be_sent_back(world: World, manager: Client) -> None:
         put = manager.put(f"{API}/{path}", seen.json(), JSON, headers={"If-Match": seen["ETag"]})
         assert put.status_code == 200, (path, put.content)
         same = {**put.json(), "version": 0, "revision": 0}
+        if "findings" not in seen.json():
+            same.pop("findings", None)  # told once, when it is saved
         assert same == {**seen.json(), "version": 0, "revision": 0} | {
             name: 0 for name in ("revision",) if name in same
         }

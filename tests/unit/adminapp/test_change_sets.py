@@ -212,6 +212,17 @@ def test_a_planned_change_waits_as_itself(world: World, second: User) -> None:
     assert Policy.objects.filter(name="more").exists()
 
 
+def test_who_asks_for_a_second_person_is_changed_under_the_rule_of_before(
+    world: World, second: User
+) -> None:
+    change = {"actor": world.manager, "domain": world.flights}
+    identity.update_domain(**change, data={"approval": "always"})  # nobody was asked before
+    with pytest.raises(AwaitingApproval):
+        identity.update_domain(**change, data={"approval": "never"})
+    world.flights.refresh_from_db()
+    assert world.flights.approval == "always"
+
+
 def test_nobody_approves_their_own_change(world: World, second: User) -> None:
     ask(world, "always")
     with pytest.raises(AwaitingApproval) as caught:

@@ -29,7 +29,7 @@ class TokenAuthentication(BaseAuthentication):
             # One answer for a wrong, an expired and a withdrawn token.
             raise AuthenticationFailed("the token is not valid")
         services.note_token_use(token=token)
-        return token.user, token
+        return token.holder(), token
 
     def authenticate_header(self, request: Request) -> str:
         return self.keyword

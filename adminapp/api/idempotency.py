@@ -80,7 +80,9 @@ def _again(kept: KeptAnswer, fingerprint: str, *, replayable: bool) -> Response:
 
 def _fingerprint(request: Request) -> str:
     body = _body(request._request)
-    said = f"{request.method} {request.get_full_path()}\n".encode()
+    kept_to = request.user.limited_to
+    door = "" if kept_to is None else ",".join(map(str, sorted(kept_to)))
+    said = f"{request.method} {request.get_full_path()}\n{door}\n".encode()
     # Keyed: a body may hold a password, and a plain hash of it could be searched.
     return salted_hmac("adminapp.api.idempotency", said + body, algorithm="sha256").hexdigest()
 

@@ -93,7 +93,7 @@ class HeldKeys:
         """Which agents hold which epoch of this key, since when."""
         row = self.get_object()
         domain = _domain_below(request.user, row, request.query_params.get("domain"))
-        past = request.query_params.get("past", "") in ("true", "1")
+        past = _truth(request, "past")
         found = selectors.holders(domain, mapping.key_ref(row.name), past=past)
         return Response(HolderSerializer(found, many=True).data)
 
@@ -136,6 +136,13 @@ class Distrusted:
         )
         left = [{"domain": group.domain.name, "group": group.name} for group in groups]
         return Response(DistrustedSerializer({"agent": agent.name, "left": left}).data)
+
+
+def _truth(request: Request, name: str) -> bool:
+    said = request.query_params.get(name, "false")
+    if said not in ("true", "false"):
+        raise Invalid.at(f"/{name}", "say `true` or `false`")
+    return said == "true"
 
 
 def reason_of(request: Request) -> str:

@@ -11,7 +11,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 from rest_framework.utils.json import strict_constant
 
-from adminapp.api.problems import TooLarge
+from adminapp.api.refusals import TooLarge
 
 
 class StrictJSONParser(JSONParser):

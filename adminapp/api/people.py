@@ -136,6 +136,18 @@ def active_user(username: str) -> User:
     return user
 
 
+class KeptToField(serializers.ListField):
+    """The domains of a restricted token; null for one that is not."""
+
+    child = DomainField()
+
+    def get_attribute(self, instance: ApiToken) -> Any:
+        return list(instance.domains.all()) if instance.restricted else None
+
+    def to_representation(self, data: list[Domain]) -> list[str]:
+        return sorted(domain.name for domain in data)
+
+
 class TokenSerializer(VersionedSerializer):
     name = serializers.CharField(max_length=64)
     scopes = serializers.ListField(child=serializers.ChoiceField(ApiToken.SCOPES))
@@ -143,6 +155,11 @@ class TokenSerializer(VersionedSerializer):
     created = serializers.DateTimeField(read_only=True)
     expires = serializers.DateTimeField(read_only=True)
     last_used = serializers.DateTimeField(read_only=True, allow_null=True)
+    domains = KeptToField(
+        required=False,
+        allow_null=True,
+        help_text="Names of the domains that it opens, and nothing else; null is all.",
+    )
 
 
 class IssuedTokenSerializer(TokenSerializer):

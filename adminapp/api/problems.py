@@ -13,6 +13,7 @@ from rest_framework import exceptions, status
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from adminapp.api.refusals import KeyReused, NotReplayable, TooLarge, VersionMissing
 from adminapp.core.authority import AuthorityError
 from adminapp.core.errors import (
     AwaitingApproval,
@@ -24,6 +25,8 @@ from adminapp.core.errors import (
     Problem,
     ServiceError,
 )
+
+__all__ = ["KeyReused", "NotReplayable", "TooLarge", "VersionMissing", "handle", "problem"]
 
 MEDIA_TYPE = "application/problem+json"
 _LOG = logging.getLogger(__name__)
@@ -47,38 +50,6 @@ _TITLES = {
     "unavailable": "A part of the system does not answer",
     "failed": "Something went wrong here",
 }
-
-
-class TooLarge(exceptions.APIException):
-    """The body has more bytes than are read."""
-
-    status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
-    default_detail = "the body is too large"
-    default_code = "too-large"
-
-
-class VersionMissing(exceptions.APIException):
-    """A change came without If-Match."""
-
-    status_code = status.HTTP_428_PRECONDITION_REQUIRED
-    default_detail = "send the version that you change in If-Match, as its ETag said"
-    default_code = "version-missing"
-
-
-class KeyReused(exceptions.APIException):
-    """An Idempotency-Key came back with another request."""
-
-    status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
-    default_detail = "this Idempotency-Key was sent before with another request"
-    default_code = "key-reused"
-
-
-class NotReplayable(exceptions.APIException):
-    """The request was done before, and its answer cannot be given twice."""
-
-    status_code = status.HTTP_409_CONFLICT
-    default_detail = "this was done before; its answer holds a secret that is shown only once"
-    default_code = "in-use"
 
 
 _SERVICE_ERRORS: tuple[tuple[type[Exception], int, str], ...] = (

@@ -27,6 +27,7 @@ _PROBLEMS = {
     "415": "This media type is not understood.",
     "422": "The Idempotency-Key was sent before with another request.",
     "428": "If-Match is missing.",
+    "503": "A part of the system does not answer; nothing was changed.",
     "429": "Too many calls; Retry-After says how long to wait.",
 }
 
@@ -130,7 +131,7 @@ class Schema(AutoSchema):
     def _possible_problems(self) -> list[str]:
         codes = ["400", "401", "403", "404", "429"]
         if self.method not in SAFE_METHODS:
-            codes += ["409", "412", "413", "415"]
+            codes += ["409", "412", "413", "415", "503"]
         if self.method == "POST":
             codes.append("422")
         if self._changes_a_version():

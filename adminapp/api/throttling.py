@@ -10,7 +10,7 @@ from django.core.cache import cache
 from rest_framework.exceptions import AuthenticationFailed, Throttled
 from rest_framework.throttling import AnonRateThrottle, UserRateThrottle
 
-from adminapp.api.problems import TooLarge
+from adminapp.api.refusals import TooLarge
 from adminapp.core.http import client_address
 from adminapp.identity.models import Domain
 from adminapp.identity.quotas import requests_per_minute

@@ -84,8 +84,10 @@ def visible_to(user: Any, **filters: Any) -> QuerySet[Entry]:
         return Entry.objects.none()
     if user.is_superuser:
         return search(**filters)
-    names = set(user.memberships.values_list("domain__name", flat=True))
-    names |= set(user.delegations.in_force().values_list("domain__name", flat=True))
+    found = [user.memberships.all(), user.delegations.in_force()]
+    if user.limited_to is not None:
+        found = [rows.filter(domain__in=user.limited_to) for rows in found]
+    names = {name for rows in found for name in rows.values_list("domain__name", flat=True)}
     return search(domain_names=names, **filters)
 
 

@@ -111,7 +111,12 @@ class Decision(models.Model):
 
 class AnnouncementQuerySet(models.QuerySet[Any]):
     def visible_to(self, user: Any) -> AnnouncementQuerySet:
-        return self.filter(user=user) if user.is_authenticated else self.none()
+        if not user.is_authenticated:
+            return self.none()
+        own = self.filter(user=user)
+        if user.limited_to is None:
+            return own
+        return own.filter(change_set__domain__in=user.limited_to)
 
 
 class Announcement(Versioned):

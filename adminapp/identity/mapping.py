@@ -115,7 +115,14 @@ def token(row: ApiToken) -> dict[str, Any]:
         "user": row.user.username,
         "scopes": row.scopes,
         "expires": row.expires.isoformat(),
+        "domains": _domains_of(row),
     }
+
+
+def _domains_of(token: ApiToken) -> list[str] | None:
+    if not token.restricted:
+        return None
+    return sorted(token.domains.values_list("name", flat=True))
 
 
 def public_key(value: bytes | str, field: str) -> str:

@@ -24,6 +24,9 @@ from adminapp.identity.querysets import (
 class User(AbstractUser, Versioned):
     """A person (or a program) that signs in. A superuser is an operator."""
 
+    # Domains that this caller is kept to, whatever else the user may do; None is all of them.
+    limited_to: frozenset[int] | None = None
+
 
 class Domain(Versioned):
     """An organisation with its own model, policies and managers.
@@ -346,6 +349,9 @@ class ApiToken(Versioned):
     created = models.DateTimeField(default=timezone.now, editable=False)
     expires = models.DateTimeField()
     last_used = models.DateTimeField(null=True, blank=True, editable=False)
+    # Said apart from the list: when the last of its domains goes, the token opens none, not all.
+    restricted = models.BooleanField(default=False)
+    domains = models.ManyToManyField(Domain, blank=True, related_name="+")
 
     objects = OwnQuerySet.as_manager()
 
@@ -354,6 +360,16 @@ class ApiToken(Versioned):
 
     def __str__(self) -> str:
         return self.name
+
+    def holder(self) -> User:
+        """Its user, with no more rights than it gives: a restricted token opens its domains alone,
+        and never what is the operators'.
+        """
+        user = self.user
+        if self.restricted:
+            user.limited_to = frozenset(self.domains.values_list("pk", flat=True))
+            user.is_superuser = False
+        return user
 
     def grants(self, scope: str) -> bool:
         granted: Any = self.scopes

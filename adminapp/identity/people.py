@@ -128,9 +128,20 @@ def remove_membership(
 
 @audit.change
 def issue_token(
-    *, actor: User, user: User, name: str, scopes: Iterable[str], days: int = 90
+    *,
+    actor: User,
+    user: User,
+    name: str,
+    scopes: Iterable[str],
+    days: int = 90,
+    domains: Iterable[Domain] | None = None,
 ) -> tuple[ApiToken, str]:
-    """A new token and its secret, which is shown this once and not kept."""
+    """A new token and its secret, which is shown this once and not kept.
+
+    Args:
+        domains: those that the token opens, and nothing of the platform; None is all that its
+            user may do.
+    """
     if actor is not None and actor.pk != user.pk:
         raise Forbidden("tokens are issued by their own user")
     wanted = sorted(set(scopes))
@@ -140,6 +151,9 @@ def issue_token(
         raise Invalid.at("/scopes", f"name at least one of {allowed}, and no other")
     if not 1 <= days <= MAX_TOKEN_DAYS:
         raise Invalid.at("/days", f"a token lives 1 to {MAX_TOKEN_DAYS} days")
+    kept_to = None if domains is None else list(domains)
+    if kept_to == []:
+        raise Invalid.at("/domains", "name at least one domain, or leave it out")
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = versions.create(
         ApiToken(
@@ -148,8 +162,10 @@ def issue_token(
             hash=selectors.token_hash(secret),
             scopes=wanted,
             expires=timezone.now() + timedelta(days=days),
+            restricted=kept_to is not None,
         )
     )
+    token.domains.set(kept_to or [])
     record_row(actor, None, "token.issued", token, after=mapping.token(token), affects_agents=False)
     return token, secret
 

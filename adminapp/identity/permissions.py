@@ -14,7 +14,7 @@ import rules
 from adminapp.core.errors import Forbidden
 from adminapp.identity import ports
 from adminapp.identity.models import Delegation, Domain, Membership
-from adminapp.identity.querysets import sees
+from adminapp.identity.querysets import sees, within
 
 VIEW_DOMAIN = "identity.view_domain"
 MANAGE_DOMAIN = "identity.manage_domain"
@@ -43,13 +43,13 @@ def is_manager(user: Any, domain: Domain | None) -> bool:
 
 
 def _memberships(user: Any, domain: Domain) -> Any:
-    if not (user.is_authenticated and user.is_active):
+    if not (user.is_authenticated and user.is_active and within(user, domain.pk)):
         return Membership.objects.none()
     return Membership.objects.filter(user=user, domain=domain)
 
 
 def _delegations(user: Any, domain: Domain) -> Any:
-    if not (user.is_authenticated and user.is_active):
+    if not (user.is_authenticated and user.is_active and within(user, domain.pk)):
         return Delegation.objects.none()
     return Delegation.objects.filter(user=user, domain=domain).in_force()
 
@@ -105,7 +105,7 @@ def may_change(actor: Any, domain: Domain, kind: str, key: str, *, below: str = 
     """
     if actor is None or may_manage(actor, domain):
         return True
-    if not (actor.is_authenticated and actor.is_active):
+    if not (actor.is_authenticated and actor.is_active and within(actor, domain.pk)):
         return False
     scope = delegated(actor, domain)
     if (scope.roles or scope.event_types) and ports.covered(domain, scope, kind, key, below):

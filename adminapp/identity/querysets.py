@@ -63,12 +63,25 @@ def domains_of(user: Any) -> Any:
     """Domains of which the user is a member, or of which a part is delegated to them now."""
     now = timezone.now()
     delegated = user.delegations.order_by().filter(begins__lte=now, ends__gt=now)
-    found = [delegated.values("domain"), *(sight(user) for sight in _sights)]
-    return user.memberships.order_by().values("domain").union(*found)
+    member = user.memberships.order_by()
+    found = [rows.values("domain") for rows in (member, delegated)]
+    found += [sight(user) for sight in _sights]
+    if user.limited_to is not None:
+        found = [rows.filter(domain__in=user.limited_to) for rows in found]
+    first, *others = found
+    return first.union(*others)
+
+
+def within(user: Any, domain_id: int) -> bool:
+    """Whether the way that a user came by, such as a restricted token, leads to a domain."""
+    limited = getattr(user, "limited_to", None)
+    return limited is None or domain_id in limited
 
 
 def sees(user: Any, domain_id: int) -> bool:
     """Whether a user sees a domain for another reason than a membership or a delegation."""
+    if not within(user, domain_id):
+        return False
     return any(sight(user).filter(domain=domain_id).exists() for sight in _sights)
 
 

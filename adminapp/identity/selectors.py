@@ -130,7 +130,7 @@ def serving_agents(domain: Domain) -> QuerySet[Agent]:
 
 
 def tokens(user: Any) -> QuerySet[ApiToken]:
-    return ApiToken.objects.visible_to(user)
+    return ApiToken.objects.visible_to(user).prefetch_related("domains")
 
 
 def token_hash(secret: str) -> str:

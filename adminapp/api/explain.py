@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
+from drf_spectacular.helpers import forced_singular_serializer
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -142,7 +143,9 @@ class ExplainViewSet(OnceMixin, CountedMixin, GenericViewSet):
         return identity.domains(self.request.user)
 
     @extend_schema(
-        parameters=[WhySerializer], responses={200: ExplanationSerializer, **REFUSED}, filters=False
+        parameters=[WhySerializer],
+        responses={200: forced_singular_serializer(ExplanationSerializer), **REFUSED},
+        filters=False,
     )
     def list(self, request: Request) -> Response:
         """Whether a principal may do something and why, or what is missing, the nearest first."""

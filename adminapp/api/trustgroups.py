@@ -86,7 +86,7 @@ class TrustGroupViewSet(ServiceViewSet):
         page = self.paginate_queryset(selectors.memberships(self.get_object()))
         return self.get_paginated_response(MembershipPeriodSerializer(page, many=True).data)
 
-    @extend_schema(request=ReasonSerializer, responses=KeyEpochSerializer(many=True))
+    @extend_schema(request=ReasonSerializer, responses={201: KeyEpochSerializer(many=True)})
     @action(detail=True, methods=["post"], pagination_class=None, filter_backends=[])
     def rotate(self, request: Request, **_: Any) -> Response:
         """A new epoch of every key that the group gives, recorded at once."""

@@ -99,6 +99,7 @@ LEADERS = Right(("operator", "manager", "stranger"), ())
 FLIGHTS = {"domain": "flights"}
 ROLE = {"op": "put", "kind": "role", "key": "new", "document": {"name": "new", "rules": []}}
 KEYS = {"sealing_key": key(7), "verify_key": key(8)}
+QUESTION = "?domain=flights&action=subscribe&type=Flight"
 HOOK = "https://hooks.example.com/in"
 IN_2100 = "2100-01-01T00:00:00Z"
 TERMS = {
@@ -226,6 +227,12 @@ TABLE: dict[str, Entry] = {
     "PUT /environment/{domain}/{name}": Entry(MANAGERS, {"value": True}),
     "GET /access": Entry(SIGNED_IN),
     "GET /access/matrix": Entry(MEMBERS, query="?domain=flights"),
+    "GET /explain": Entry(MEMBERS, query=QUESTION + "&principal=United"),
+    "GET /explain/contrast": Entry(MEMBERS, query=QUESTION + "&principal=United&other=JFK"),
+    "POST /explain": Entry(
+        MEMBERS,
+        FLIGHTS | {"principal": "United", "action": "subscribe", "type": "Flight", "event": {}},
+    ),
     # privacy
     **crud("/classifications", methods="PUT PATCH"),
     "POST /classifications/bulk": Entry(

@@ -206,7 +206,9 @@ def activations(
         principals = tuple(found.values_list("pk", flat=True))
     declared = {row.name: mapping.parameters(row) for row in standing.with_parameters(domain)}
     if not standing.by_session(domain):
-        everybody = standing.possible(domain, principals, moment, roles=roles)
+        # Roles with parameters always matter: with too many variants a principal has no rights.
+        wanted = None if roles is None else {*roles, *declared}
+        everybody = standing.possible(domain, principals, moment, roles=wanted)
         return columns.activations_of(everybody, principals, declared)
     everybody, owners = standing.activated(domain, principals, moment)
     return columns.of_sessions(everybody, owners, principals, declared)

@@ -443,6 +443,10 @@ def test_no_address_is_forgotten_here() -> None:
         "profiles",
         "agreements",  # tests/integration/test_api_agreements.py
         "directory",
+        "access",  # tests/integration/test_api_who.py
+        "explain",
+        "change-sets",  # tests/integration/test_api_changes.py
+        "announcements",
         "webhooks",  # tests/integration/test_api_matrix.py, as everything else again
         "overlays",
         "agents",

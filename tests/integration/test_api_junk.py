@@ -116,7 +116,8 @@ def test_every_field_of_every_operation(
             for junk in JUNK:
                 body = {name: junk} if method == "patch" else sound | {name: junk}
                 codes.append(_send(operator, method, url, body))
-    assert codes.count(400) > len(codes) / 2
+    # Junk in the place of a domain names one that is not there.
+    assert codes.count(400) + codes.count(404) > len(codes) / 2
 
 
 @pytest.mark.parametrize("path", ["policies", "principals", "audit", "bundles", "appointments"])

@@ -179,8 +179,17 @@ def test_wrong_bundles_are_refused_and_visible(world: World) -> None:
         "alpha to show the refusals",
     )
     assert alpha.domain("flights")["revision"] == 1
-    statuses = world.control.statuses(address)
-    assert {reason for _, status, reason in statuses if status == "rejected"} == reasons
+    wait_until(
+        lambda: (
+            {
+                reason
+                for _, status, reason in world.control.statuses(address)
+                if status == "rejected"
+            }
+            == reasons
+        ),
+        "the control plane to be told of the refusals",
+    )
     older = organisation.bundle(address, 1)
     world.control.send(address, "bundle", "flights", organisation.bundle(address, 3).message)
     world.control.wait_applied(address, 3)

@@ -19,7 +19,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from adminapp.api.base import StrictSerializer
+from adminapp.api.base import Parameters, StrictSerializer
 from adminapp.api.fields import DomainField
 from adminapp.api.schema import PROBLEM, ProblemSerializer
 from adminapp.api.throttling import CountedMixin
@@ -184,7 +184,7 @@ class AccessViewSet(CountedMixin, GenericViewSet):
 
 
 def _asked(serializer: type[QuestionSerializer], request: Request) -> dict[str, Any]:
-    read = serializer(data=request.query_params.dict(), context={"request": request})
+    read = serializer(data=Parameters.of(request), context={"request": request})
     read.is_valid(raise_exception=True)
     return dict(read.validated_data)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.db.models import QuerySet
+from django.http import QueryDict
 from django.urls import reverse
 from rest_framework import mixins, serializers, status
 from rest_framework.permissions import SAFE_METHODS
@@ -23,6 +24,16 @@ from adminapp.identity import permissions
 from adminapp.identity.models import Domain
 
 
+class Parameters(dict[str, Any]):
+    """What an address asks for: nothing but text, and lists of it."""
+
+    @classmethod
+    def of(cls, request: Request, many: Collection[str] = ()) -> Parameters:
+        """The last value of each parameter, and every value of those that may come often."""
+        sent = request.query_params
+        return cls({name: sent.getlist(name) if name in many else sent[name] for name in sent})
+
+
 class StrictSerializer(serializers.Serializer):
     """Refuses fields that it does not know: a misspelt one would otherwise be lost in silence.
 
@@ -36,7 +47,47 @@ class StrictSerializer(serializers.Serializer):
                 raise serializers.ValidationError(
                     {name: [f"there is no field `{name}`"] for name in unknown}
                 )
+            if not isinstance(data, QueryDict | Parameters):  # which are text throughout
+                self._refuse_other_kinds(data)
         return super().to_internal_value(data)
+
+    def _refuse_other_kinds(self, data: Mapping[str, Any]) -> None:
+        """A number is no text and a text no number; the framework would make one of the other."""
+        wrong = {
+            name: [f"must be {kind}"]
+            for name, field in self.fields.items()
+            if name in data and not field.read_only
+            for kind in [_other_kind(field, data[name])]
+            if kind
+        }
+        if wrong:
+            raise serializers.ValidationError(wrong)
+
+
+_KINDS: list[tuple[type[serializers.Field[Any, Any, Any, Any]], type, str]] = [
+    (serializers.CharField, str, "a text"),
+    (serializers.IntegerField, int, "a whole number"),
+    (serializers.BooleanField, bool, "true or false"),
+]
+
+
+def _other_kind(field: Any, value: Any) -> str | None:
+    """What a field's value must be, where it is of another kind; lists and maps say it themselves.
+
+    JSON has one kind of number: 3.0 is whole, and true is none.
+    """
+    if isinstance(field, serializers.ListField):
+        inner = value if isinstance(value, list) else []
+        return next(
+            (f"a list, each {kind}" for one in inner if (kind := _other_kind(field.child, one))),
+            None,
+        )
+    for kind, wanted, said in _KINDS:
+        if isinstance(field, kind) and value is not None:
+            if isinstance(value, float) and value.is_integer():
+                value = int(value)
+            return None if type(value) is wanted else said
+    return None
 
 
 class VersionedSerializer(StrictSerializer):

@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from adminapp.api import idempotency
-from adminapp.api.base import StrictSerializer
+from adminapp.api.base import Parameters, StrictSerializer
 from adminapp.api.problems import TooLarge
 from adminapp.api.schema import PROBLEM, ProblemDetailSerializer, ProblemSerializer
 from adminapp.api.throttling import CountedMixin
@@ -164,7 +164,7 @@ class ExportView(CountedMixin, APIView):
         return HttpResponse(text.encode(), content_type=f"{YAML}; charset=utf-8")
 
 
-class _FilesView(CountedMixin, APIView):
+class _FilesView(idempotency.OnceMixin, CountedMixin, APIView):
     parser_classes = [YamlParser, MultiPartParser]
 
     def read(self, request: Request) -> tuple[list[tuple[str, bytes]], dict[str, Any]]:
@@ -210,9 +210,6 @@ class ApplyView(_FilesView):
     )
     def post(self, request: Request) -> Response:
         """Bring the model in line with files: everything or nothing."""
-        return idempotency.once(request, lambda: self._apply(request))
-
-    def _apply(self, request: Request) -> Response:
         found, query = self.read(request)
         expected = dict(each.rsplit(":", 1) for each in query["expect"])
         done = files.apply(
@@ -232,10 +229,6 @@ class ApplyView(_FilesView):
 
 
 def _query(kind: type[StrictSerializer], request: Request, many: set[str]) -> dict[str, Any]:
-    data = {
-        name: request.query_params.getlist(name) if name in many else request.query_params[name]
-        for name in request.query_params
-    }
-    serializer = kind(data=data)
+    serializer = kind(data=Parameters.of(request, many))
     serializer.is_valid(raise_exception=True)
     return dict(serializer.validated_data)

@@ -23,7 +23,7 @@ from rest_framework.parsers import BaseParser, MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from adminapp.api.base import ReadViewSet, StrictSerializer, VersionedSerializer
+from adminapp.api.base import Parameters, ReadViewSet, StrictSerializer, VersionedSerializer
 from adminapp.api.fields import DomainField
 from adminapp.api.filters import DomainFilter
 from adminapp.api.problems import TooLarge
@@ -150,7 +150,7 @@ class ImportMixin:
     )
     def import_file(self: Any, request: Request) -> Response:
         """Principals from a CSV file, in one change."""
-        query = ImportQuery(data=request.query_params.dict(), context=self.get_serializer_context())
+        query = ImportQuery(data=Parameters.of(request), context=self.get_serializer_context())
         query.is_valid(raise_exception=True)
         self.require_change(query.validated_data["domain"])
         job = services.start_import(

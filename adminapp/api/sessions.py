@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from adminapp.api.base import (
     CreateMixin,
     DeleteMixin,
+    Parameters,
     ReadViewSet,
     StrictSerializer,
     UpdateMixin,
@@ -218,7 +219,7 @@ class RolesMixin:
     def roles(self: Any, request: Request, pk: str | None = None) -> Response:
         """The active roles of the principal, each with its chain; with `role`, why or why not."""
         principal: Principal = self.get_object()
-        query = RolesQuerySerializer(data=request.query_params.dict())
+        query = RolesQuerySerializer(data=Parameters.of(request))
         query.is_valid(raise_exception=True)
         asked, at = query.validated_data.get("role"), query.validated_data.get("at")
         if asked is None:

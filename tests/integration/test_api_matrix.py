@@ -101,3 +101,36 @@ def test_who_may_call_what(world: World, monkeypatch: pytest.MonkeyPatch) -> Non
             if not right:
                 wrong.append(f"{operation} as {standing}: {code}, not {expected} {text}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_every_post_that_is_sent_twice_is_one_deed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answered again from memory, or with a 409 where the answer held a secret."""
+    unthrottle(monkeypatch)
+    stage, wrong, seen = Stage(world), [], 0
+    for operation, entry in TABLE.items():
+        method, _, path = operation.partition(" ")
+        if method != "POST":
+            continue
+        body = stage.body(entry.body)
+        allowed = "operator" if "operator" in entry.right.allowed else "manager"
+        sent = {
+            "path": stage.url(path) + entry.query,
+            "data": body if isinstance(body, bytes) else json.dumps(body or {}),
+            "content_type": entry.media,
+            "headers": {"If-Match": "*", "Idempotency-Key": operation},
+        }
+        with undone():
+            first = stage.clients[allowed].generic("POST", **sent)
+            entries = AuditEntry.objects.count()
+            second = stage.clients[allowed].generic("POST", **sent)
+            if first.status_code >= 300:
+                continue
+            seen += 1
+            again = second.get("Idempotency-Replayed") == "true" and second.json() == first.json()
+            secret = second.status_code == 409 and "secret" in first.json()
+            if not (again or secret) or AuditEntry.objects.count() != entries:
+                wrong.append(f"{operation}: {first.status_code}, {second.status_code}")
+    assert not wrong, wrong
+    assert seen > 25

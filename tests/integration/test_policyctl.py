@@ -162,6 +162,21 @@ def test_who_may_do_what(tool: Tool) -> None:
     assert tool("access", "--domain", "flights", "--type", "Fligt").code == Exit.ERROR
 
 
+def test_why_and_why_not(tool: Tool) -> None:
+    asked = ("explain", "--domain", "flights", "--action", "subscribe", "--type", "Flight")
+    may = tool(*asked, "--principal", "United")
+    assert may.code == Exit.OK, may
+    assert "airlines read" in may.out
+    may_not = tool(*asked, "--principal", "Delta")
+    assert may_not.code == Exit.REFUSED
+    assert "missing:" in may_not.out
+    assert "licensed" in may_not.out
+    found = tool(*asked, "--principal", "Delta", "--attribute", "carrier", "-o", "json")
+    assert found.json()["allowed"] is False
+    assert tool(*asked, "--principal", "Nobody").code == Exit.ERROR
+    assert tool(*asked, "--principal", "United", who="stranger").code == Exit.ERROR
+
+
 def test_the_audit_leaves_and_is_checked(tool: Tool, tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     assert tool("audit", "export", "-f", str(file)).code == Exit.OK

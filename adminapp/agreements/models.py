@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Self
 
 from django.conf import settings
@@ -39,6 +40,14 @@ class AgreementQuerySet(models.QuerySet[Any]):
         )
 
 
+def over_or_protected(collector: Any, field: Any, rows: Any, using: str) -> None:
+    """What is over goes with a domain, the audit keeps it; anything else holds the domain."""
+    live = [row for row in rows if not row.over()]
+    if live:
+        models.PROTECT(collector, field, live, using)
+    models.CASCADE(collector, field, rows, using)
+
+
 class Agreement(Versioned):
     """A provider opens event types to roles of a consumer; what it says stands in its rounds."""
 
@@ -49,12 +58,16 @@ class Agreement(Versioned):
         WITHDRAWN = "withdrawn"
         REJECTED = "rejected"
 
-    provider = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="agreements_given")
-    consumer = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="agreements_taken")
+    provider = models.ForeignKey(
+        Domain, on_delete=over_or_protected, related_name="agreements_given"
+    )
+    consumer = models.ForeignKey(
+        Domain, on_delete=over_or_protected, related_name="agreements_taken"
+    )
     name = models.CharField(max_length=64, validators=[names.label])
     state = models.CharField(max_length=16, choices=State, default=State.PROPOSED)
     accepted_round = models.ForeignKey(
-        "AgreementRound", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+        "AgreementRound", null=True, blank=True, on_delete=models.RESTRICT, related_name="+"
     )
     created = models.DateTimeField(default=timezone.now, editable=False)
     closed_at = models.DateTimeField(null=True, blank=True)
@@ -93,6 +106,17 @@ class Agreement(Versioned):
 
     def __str__(self) -> str:
         return self.name
+
+    def over(self, at: datetime | None = None) -> bool:
+        """Whether it can never open anything again: closed, or past its end with nothing new."""
+        if self.state in (self.State.WITHDRAWN, self.State.REJECTED):
+            return True
+        last = self.accepted_round
+        return (
+            self.state == self.State.ACCEPTED
+            and last is not None
+            and last.ends <= (at or timezone.now())
+        )
 
     def side_of(self, domain: Domain) -> str:
         """Which side a domain is on."""

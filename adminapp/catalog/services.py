@@ -39,7 +39,8 @@ __all__ = [
     "withdraw_acceptance",
 ]
 
-RESERVED = frozenset({"role"})
+# Who takes part by an agreement is known by roles and by whose principal it is.
+RESERVED = frozenset({"role", "domain"})
 
 
 # -- attribute keys --------------------------------------------------------------------------
@@ -108,7 +109,9 @@ def create_subject_attribute(
     """Let policies speak of `subject.<name>`."""
     permissions.require_manager(actor, domain)
     if name in RESERVED:
-        raise Invalid.at("/name", f"`subject.{name}` always exists and cannot be declared")
+        raise Invalid.at(
+            "/name", f"`subject.{name}` has a meaning of its own and cannot be declared"
+        )
     declared = mapping.attribute_type(type, "/type")
     row = versions.create(SubjectAttribute(domain=domain, name=name, type=declared.to_json()))
     checks.declarations_change(domain)

@@ -79,6 +79,7 @@ def start_import(
                 file.write(chunk)
         with transaction.atomic():
             job.save(force_insert=True)
+            _note(job, actor, "import.started")
             if enqueue:
                 outbox.put(topic="import", key=f"import:{job.uid}", payload={"import": job.pk})
     except BaseException:
@@ -98,6 +99,7 @@ def cancel_import(
             raise InUse(f"this import is {row.get_state_display().lower()} and cannot be stopped")
         row.state, row.finished = State.CANCELLED, timezone.now()
         versions.save(row)
+        _note(row, actor, "import.cancelled")
     file_of(row).unlink(missing_ok=True)
     return row
 
@@ -253,7 +255,33 @@ def _end(job: PrincipalImport, state: str, refused: list[Refusal], *, error: str
     fields = ("state", "error", "finished", "rows_done", "rows_total", "rows_refused",
               "rows_written")  # fmt: skip
     values = {field: getattr(job, field) for field in fields}
-    if not PrincipalImport.objects.filter(pk=job.pk, state__in=OPEN).update(**values):
-        raise _Stopped
+    with transaction.atomic():
+        if not PrincipalImport.objects.filter(pk=job.pk, state__in=OPEN).update(**values):
+            raise _Stopped
+        _note(job, job.user, f"import.{state}")
     if not job.rows_written:
         file_of(job).unlink(missing_ok=True)
+
+
+def _note(job: PrincipalImport, actor: User | None, action: str) -> None:
+    """Have the audit say that somebody sent a file and what became of it.
+
+    A file that is only checked writes nothing and leaves nothing.
+    """
+    if job.dry_run:
+        return
+    audit.write(
+        actor=actor,
+        action=action,
+        domain_name=job.domain.name,
+        object_type="import",
+        object_id=job.pk,
+        object_name=str(job.uid),
+        after={
+            "mode": job.mode,
+            "state": job.state,
+            "rows_total": job.rows_total,
+            "rows_refused": job.rows_refused,
+            "rows_written": job.rows_written,
+        },
+    )

@@ -16,6 +16,7 @@ from adminapp.catalog import services as catalog
 from adminapp.core.errors import Conflict, Forbidden, InUse, Invalid
 from adminapp.identity import guests, kinds
 from adminapp.identity import services as identity
+from adminapp.identity.models import Principal
 from adminapp.roles import services as roles
 from tests.support.control_plane import World
 
@@ -320,6 +321,22 @@ def test_parties_and_names(met: World) -> None:
         services.propose_agreement(
             actor=met.manager, provider=met.heating, consumer=other, name="x", terms=terms()
         )
+
+
+def test_only_what_is_over_goes_with_a_domain(met: World) -> None:
+    Principal.objects.filter(domain=met.heating).delete()
+    ended = accept(met, propose(met), "manager", "stranger")
+    with pytest.raises(InUse):
+        identity.delete_domain(actor=met.operator, domain=met.heating)
+    services.withdraw_agreement(actor=met.manager, agreement=ended)
+    live = propose(met)
+    with pytest.raises(InUse):
+        identity.delete_domain(actor=met.operator, domain=met.heating)
+    assert Agreement.objects.count() == 2
+    services.reject_agreement(actor=met.stranger, agreement=live)
+    identity.delete_domain(actor=met.operator, domain=met.heating)
+    assert not Agreement.objects.exists()
+    assert Entry.objects.filter(action="agreement.withdrawn").count() == 2
 
 
 def test_the_database_holds_what_the_services_promise(met: World) -> None:

@@ -48,6 +48,10 @@ def names() -> set[str]:
     return set(Principal.objects.values_list("name", flat=True)) - {"United", "JFK"}
 
 
+def actions_since(entries: int) -> list[str]:
+    return list(Entry.objects.order_by("sequence").values_list("action", flat=True)[entries:])
+
+
 # -- what is taken ---------------------------------------------------------------------------
 
 
@@ -66,11 +70,12 @@ def test_a_good_file(world: World) -> None:
     assert dict(homes) == {"a": "alpha", "b": "gamma"}
     assert active_roles(delta)
     assert Appointment.objects.get(principal=delta).issuer == world.manager
-    # An entry for each principal and appointment, one revision, and a file that is gone.
+    # An entry for the file, each principal and appointment and the end, one revision, and a file
+    # that is gone.
     assert Domain.objects.get(pk=world.flights.pk).revision == revision + 1
-    assert Entry.objects.count() == entries + 3
-    actions = Entry.objects.order_by("-sequence").values_list("action", flat=True)[:3]
-    assert sorted(actions) == ["appointment.given", "principal.created", "principal.created"]
+    first, *written, last = actions_since(entries)
+    assert (first, last) == ("import.started", "import.done")
+    assert sorted(written) == ["appointment.given", "principal.created", "principal.created"]
     assert not file_of(job).exists()
     assert Domain.objects.get(pk=world.flights.pk).principal_count == 4
 
@@ -224,11 +229,12 @@ def test_rows_after_a_broken_one_are_read(world: World) -> None:
 
 
 def test_one_refused_row_stops_all(world: World) -> None:
-    before = Domain.objects.get(pk=world.flights.pk).revision, Entry.objects.count()
+    revision, entries = Domain.objects.get(pk=world.flights.pk).revision, Entry.objects.count()
     job = run(world, GOOD + "Bad,king,,,,,\n")
     assert (job.state, job.rows_written, job.rows_refused) == ("refused", 0, 1)
     assert names() == set()
-    assert (Domain.objects.get(pk=world.flights.pk).revision, Entry.objects.count()) == before
+    assert Domain.objects.get(pk=world.flights.pk).revision == revision
+    assert actions_since(entries) == ["import.started", "import.refused"]
 
 
 def test_the_good_rows_alone(world: World) -> None:
@@ -251,7 +257,7 @@ def test_over_quota_nothing_is_written(world: World) -> None:
     assert job.state == "refused"
     assert "3 principals" in job.error
     assert names() == set()
-    assert Entry.objects.count() == entries
+    assert actions_since(entries) == ["import.started", "import.refused"]
 
 
 # -- in between ------------------------------------------------------------------------------

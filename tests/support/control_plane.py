@@ -133,24 +133,33 @@ class _Kept:
         # Within a transaction foreign keys are checked at its end: the order does not matter.
         with transaction.atomic(), connection.cursor() as cursor:
             for table, (names, rows) in self._rows.items():
-                columns = ", ".join(map(connection.ops.quote_name, names))
-                places = ", ".join("?" * len(names))
-                quoted = connection.ops.quote_name(table)
                 # Django's cursor would read the percent signs of values.
-                cursor.cursor.connection.executemany(
-                    f"INSERT OR REPLACE INTO {quoted} ({columns}) VALUES ({places})", rows
-                )
+                cursor.connection.cursor().executemany(_insertion(table, names), rows)
 
     @staticmethod
     def _read() -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
         found = {}
         with connection.cursor() as cursor:
             for table in connection.introspection.django_table_names(only_existing=True):
-                raw = cursor.cursor.connection.execute(
-                    f"SELECT * FROM {connection.ops.quote_name(table)}"
-                )
+                raw = cursor.connection.cursor()
+                raw.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
                 found[table] = ([column[0] for column in raw.description], raw.fetchall())
         return found
+
+
+def _insertion(table: str, names: list[str]) -> str:
+    """Put a row there, in the place of one with the same key."""
+    quote = connection.ops.quote_name
+    columns = [quote(name) for name in names]
+    sqlite = connection.vendor == "sqlite"
+    places = ", ".join(["?" if sqlite else "%s"] * len(columns))
+    said = f"INTO {quote(table)} ({', '.join(columns)}) VALUES ({places})"
+    if sqlite:
+        return f"INSERT OR REPLACE {said}"
+    with connection.cursor() as cursor:
+        key = connection.introspection.get_primary_key_column(cursor, table)
+    fresh = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns)
+    return f"INSERT {said} ON CONFLICT ({quote(key)}) DO UPDATE SET {fresh}"
 
 
 _kept = _Kept()

@@ -89,6 +89,8 @@ class ClientContent(Record):
         predicates: predicates that tags are made for, as `attributes` writes them.
         publishes: event types (sub-trees) that the client may publish.
         window_seconds: how long parts wait for each other, in seconds.
+        fallbacks: agents that serve the client where its home does not answer, at most one an
+            overlay and only beside a home there.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -102,9 +104,14 @@ class ClientContent(Record):
     predicates: Annotated[tuple[Mapping[str, Any], ...], ListOf(Document(), 65_536)]
     publishes: Annotated[tuple[str, ...], ListOf(LABEL, 4096, unique=True)]
     window_seconds: Annotated[int, _WINDOW]
+    fallbacks: Annotated[tuple[HomeAgent, ...], ListOf(Nested(HomeAgent), 64)] = ()
 
     def _agree(self) -> None:
         _unique("homes", (item.overlay for item in self.homes))
+        _unique("fallbacks", (item.overlay for item in self.fallbacks))
+        homes = {item.overlay: item.agent for item in self.homes}
+        if any(homes.get(item.overlay, item.agent) == item.agent for item in self.fallbacks):
+            raise invalid("fallbacks", "must be other agents than the homes, beside a home")
         _unique("tag_keys", ((item.overlay, item.epoch) for item in self.tag_keys))
         for name, parts in self.splits.items():
             _check_split(name, parts)

@@ -10,6 +10,10 @@ A record is a frozen dataclass whose fields carry a codec:
 Making a record checks every field (`InputError`); reading one from JSON checks in
 addition that the form is exact: no unknown and no missing member, no other type
 (`DecodeError`). So a wrong value can neither be sent nor accepted.
+
+A field with a default came later than the others: it is left out of the JSON where it holds
+the default (and refused where it is written all the same, so that there is one form), so that
+what an older release wrote is read, and what needs nothing new is read by an older release.
 """
 
 from __future__ import annotations
@@ -18,13 +22,16 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Self, get_args, get_origin, get_type_hints
 
 from policyengine.errors import DecodeError, InputError
 from policyengine.primitives.canonical import b64, unb64
 
 MAX_UINT: Final = 2**63 - 1
+WRITTEN: Final[Mapping[str, bool]] = MappingProxyType({"written": True})
+"""Metadata of a field that has a default for callers and stands in the JSON all the same."""
 
 
 class Codec(ABC):
@@ -321,7 +328,7 @@ class Record:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        for name, codec in _codecs(type(self)):
+        for name, codec, _ in _codecs(type(self)):
             value = getattr(self, name)
             clean = codec.clean(value, name)
             if clean is not value:
@@ -333,7 +340,9 @@ class Record:
 
     def to_json(self) -> dict[str, object]:
         """Return the record as plain JSON values."""
-        return {name: codec.dump(getattr(self, name)) for name, codec in _codecs(type(self))}
+        codecs = _codecs(type(self))
+        held = [(name, codec, getattr(self, name), later) for name, codec, later in codecs]
+        return {name: codec.dump(value) for name, codec, value, later in held if value != later}
 
     @classmethod
     def from_json(cls, obj: object) -> Self:
@@ -343,27 +352,42 @@ class Record:
             DecodeError: a member is missing, unknown, of another type or out of range.
         """
         codecs = _codecs(cls)
-        if type(obj) is not dict or len(obj) != len(codecs):
+        if type(obj) is not dict:
+            raise DecodeError(f"{cls.__name__} has other members")
+        read = [(n, codec) for n, codec, later in codecs if later is MISSING or n in obj]
+        if len(obj) != len(read):
             raise DecodeError(f"{cls.__name__} has other members")
         try:
-            return cls(**{name: codec.load(obj[name], name) for name, codec in codecs})
+            made = cls(**{name: codec.load(obj[name], name) for name, codec in read})
         except KeyError as error:
             raise DecodeError(f"{cls.__name__} has other members") from error
         except InputError as error:
             raise DecodeError(f"{cls.__name__}: {error.message}") from error
+        if any(n in obj and getattr(made, n) == later for n, _, later in codecs):
+            raise DecodeError(f"{cls.__name__} has other members")
+        return made
 
 
-_known: dict[type[Record], tuple[tuple[str, Codec], ...]] = {}
+_Codecs = tuple[tuple[str, Codec, Any], ...]
+"""Of each field its name, its codec, and its default (MISSING where there is none)."""
+
+_known: dict[type[Record], _Codecs] = {}
 
 
-def _codecs(record: type[Record]) -> tuple[tuple[str, Codec], ...]:
+def _codecs(record: type[Record]) -> _Codecs:
     found = _known.get(record)
     if found is None:
         hints = get_type_hints(record, include_extras=True)
         members: Any = record  # every subclass is a dataclass, which the type cannot say
-        found = tuple((item.name, _codec(hints[item.name])) for item in fields(members))
+        found = tuple(
+            (item.name, _codec(hints[item.name]), _later(item)) for item in fields(members)
+        )
         _known[record] = found
     return found
+
+
+def _later(item: Field[Any]) -> Any:
+    return MISSING if item.metadata.get("written") else item.default
 
 
 def _codec(hint: Any) -> Codec:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from policyengine.errors import InputError
@@ -14,7 +14,15 @@ from policyengine.primitives.hpke import (
     open_sealed,
     seal_to,
 )
-from policyengine.primitives.records import UINT, Binary, Choice, Record, Text, invalid
+from policyengine.primitives.records import (
+    UINT,
+    WRITTEN,
+    Binary,
+    Choice,
+    Record,
+    Text,
+    invalid,
+)
 from policyengine.trustgroups.epochs import STATES
 
 KEY_SIZE: Final = 32
@@ -53,7 +61,7 @@ class Wrap(Record):
     group: Annotated[str, GROUP]
     epoch: Annotated[int, UINT]
     sealed: Annotated[bytes, _Sealed()]
-    state: Annotated[str, Choice(STATES)] = "current"
+    state: Annotated[str, Choice(STATES)] = field(default="current", metadata=WRITTEN)
 
 
 def wrap_key(

@@ -138,6 +138,9 @@ PART = {"overlay": "a", "attributes": ["degrees"]}
     "changes",
     [
         {"homes": (HOME, replace(HOME, agent="beta"))},
+        {"fallbacks": (HOME,)},
+        {"fallbacks": (replace(HOME, agent="beta"), replace(HOME, agent="delta"))},
+        {"fallbacks": (replace(HOME, agent="beta", overlay="z"),)},
         {"tag_keys": samples.client_content().tag_keys * 2},
         {"publishes": ("T", "T")},
         {"window_seconds": 0},
@@ -153,6 +156,12 @@ PART = {"overlay": "a", "attributes": ["degrees"]}
 def test_a_clients_content_that_contradicts_itself_cannot_be_made(changes):
     with pytest.raises(InputError):
         samples.client_content(**changes)
+
+
+def test_a_client_may_have_a_second_agent_beside_a_home():
+    second = samples.client_content(fallbacks=(replace(HOME, agent="beta"),))
+    assert ClientContent.from_json(second.to_json()) == second
+    assert "fallbacks" not in samples.client_content().to_json()
 
 
 def test_a_header_does_not_repeat_a_part():

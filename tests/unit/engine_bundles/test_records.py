@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ from policyengine.primitives.records import (
     LABEL,
     SENTENCE,
     UINT,
+    WRITTEN,
     Binary,
     Boolean,
     Choice,
@@ -242,3 +243,36 @@ class Miscoded(Record):
 def test_a_field_without_a_codec_is_a_mistake_of_the_programmer(record):
     with pytest.raises(TypeError):
         record("x")
+
+
+@dataclass(frozen=True)
+class Grown(Record):
+    """A record of a newer release: `notes` came later, `colour` was always there."""
+
+    name: Annotated[str, IDENTIFIER]
+    colour: Annotated[str, Choice(("red", "blue"))] = field(default="red", metadata=WRITTEN)
+    notes: Annotated[tuple[str, ...], ListOf(LABEL)] = ()
+
+
+def test_a_later_field_is_left_out_where_it_says_nothing_new() -> None:
+    plain, noted = Grown("a"), Grown("a", "blue", ("x",))
+    assert plain.to_json() == {"name": "a", "colour": "red"}
+    assert noted.to_json() == {"name": "a", "colour": "blue", "notes": ["x"]}
+    assert Grown.from_json(plain.to_json()) == plain
+    assert Grown.from_json(noted.to_json()) == noted
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"name": "a"},
+        {"name": "a", "colour": "red", "notes": []},
+        {"name": "a", "colour": "red", "notes": ["x"], "more": 1},
+        {"name": "a", "colour": "red", "more": 1},
+        {"name": "a", "notes": ["x"]},
+        [],
+    ],
+)
+def test_a_record_with_a_later_field_has_one_form(document: object) -> None:
+    with pytest.raises(DecodeError, match="other members"):
+        Grown.from_json(document)

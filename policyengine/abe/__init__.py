@@ -15,6 +15,7 @@ from policyengine.abe.cpabe import cpabe_open, payload_policy
 from policyengine.abe.cpabe import decapsulate as cp_decapsulate
 from policyengine.abe.cpabe import encapsulate as cp_encapsulate
 from policyengine.abe.cpabe import keygen as cp_keygen
+from policyengine.abe.cpabe import keygen_of as cp_keygen_of
 from policyengine.abe.cpabe import public_key as cp_public_key
 from policyengine.abe.cpabe import setup as cp_setup
 from policyengine.abe.delegation import delegate
@@ -53,6 +54,7 @@ __all__ = [
     "cp_decapsulate",
     "cp_encapsulate",
     "cp_keygen",
+    "cp_keygen_of",
     "cp_public_key",
     "cp_setup",
     "cpabe_open",

@@ -144,6 +144,19 @@ def keygen(
     return _keygen(master, dict.fromkeys(elements_of(values, schema), master.uses), random)
 
 
+def keygen_of(
+    master: CpMasterKey, elements: Iterable[Element], random: RandomSource = SYSTEM_RANDOM
+) -> CpUserKey:
+    """Make the key of a subject of which the elements themselves are known.
+
+    Args:
+        master: the authority's key.
+        elements: what policies may ask for.
+        random: source of the key.
+    """
+    return _keygen(master, dict.fromkeys(elements, master.uses), random)
+
+
 def payload_policy(expression: Expression, schema: Schema) -> Node:
     """Turn an expression over a subject's attributes into a policy.
 

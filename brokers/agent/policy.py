@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from brokers.adapters.files import SubscriptionFile
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
 from brokers.snapshot import DomainSnapshot, build_snapshot
 from policyengine.bundles import OpenedBundle, TrustedState
@@ -43,6 +43,16 @@ class Progress:
         return lambda: self._finished >= begun
 
 
+class SubscriptionStore(Protocol):
+    """Where durable subscriptions of own clients are kept over a restart."""
+
+    def load(self) -> tuple[Subscription, ...]:
+        """The subscriptions kept."""
+
+    def save(self, subscriptions: Iterable[Subscription]) -> None:
+        """Keep them; returns when they survive a crash."""
+
+
 class PolicyInForce:
     """Holds what is in force; readers take `domains` once and see one consistent policy.
 
@@ -60,7 +70,7 @@ class PolicyInForce:
         agent: str,
         overlay: str,
         sealing_key: SealingKey,
-        subscription_file: SubscriptionFile,
+        subscription_file: SubscriptionStore,
         progress: Progress,
     ) -> None:
         self._agent = agent

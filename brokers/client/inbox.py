@@ -8,18 +8,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from brokers.adapters.logs import log
-from brokers.adapters.seen import SeenLog
 from brokers.client.assembly import Assembly, Event, Whole
-from brokers.client.policy import FORMER_HOME_SECONDS
-from brokers.client.session import Session
-from brokers.ports import Message, SeenEntry
+from brokers.client.policy import FORMER_HOME_SECONDS, PolicyHolder
+from brokers.ports import Clock, EventLog, KeyStore, Message, SeenEntry
 from policyengine.bundles import Delivery, open_delivery
 from policyengine.errors import InputError, RejectedError
 
 _LOGGER = logging.getLogger("portcullis.client")
-_WINDOW_SECONDS = 86_400
+WINDOW_SECONDS = 86_400
 _ROUND = 1.0
 
 
@@ -32,6 +31,42 @@ class _Early:
     end: float
 
 
+class InboxProfile(Protocol):
+    """Whose deliveries an inbox takes."""
+
+    @property
+    def handle(self) -> str:
+        """The client's pseudonym."""
+
+    @property
+    def domain(self) -> str:
+        """The domain it belongs to."""
+
+    @property
+    def keys(self) -> KeyStore:
+        """Its private keys."""
+
+
+class InboxSession(Protocol):
+    """What an inbox needs of its client's session."""
+
+    @property
+    def profile(self) -> InboxProfile:
+        """Whose session it is."""
+
+    @property
+    def policy(self) -> PolicyHolder:
+        """What is in force."""
+
+    @property
+    def clock(self) -> Clock:
+        """Both clocks."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether every broker in use can be reached at this moment."""
+
+
 class Inbox:
     """Takes deliveries from the overlays' threads and hands out whole events.
 
@@ -41,12 +76,15 @@ class Inbox:
     Args:
         session: the client's session.
         wanted: whether a subscription wants an event.
+        seen: the window against doubles, open as long as the inbox.
     """
 
-    def __init__(self, session: Session, wanted: Callable[[Event], bool]) -> None:
+    def __init__(
+        self, session: InboxSession, wanted: Callable[[Event], bool], seen: EventLog
+    ) -> None:
         self._session = session
         self._wanted = wanted
-        self._seen = SeenLog(session.profile.state / "seen.sqlite", seconds=_WINDOW_SECONDS)
+        self._seen = seen
         self._assembly = Assembly(self._seen.__contains__)
         self._arrived = threading.Condition()
         self._whole: deque[Whole] = deque()
@@ -170,10 +208,6 @@ class Inbox:
         with self._arrived:
             self._closed = True
             self._arrived.notify_all()
-
-    def close(self) -> None:
-        """Close the window's file."""
-        self._seen.close()
 
 
 def _acknowledge(carriers: Iterable[object]) -> None:

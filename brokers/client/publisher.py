@@ -113,9 +113,15 @@ class Handle:
         home = policy.homes.get(part.overlay)
         if home is None:
             raise Refused("no-home", f"this client has no home agent on `{part.overlay}`")
+        profile = self._session.profile
+        publication = make_part(
+            policy, part,
+            domain=profile.domain, publisher=profile.handle, publication=self.id,
+            event_type=self._type, values=self._values, issued=self._session.now(),
+        )  # fmt: skip
         sealed = seal_publication(
-            self._publication(policy, part),
-            signing_key=self._session.profile.keys.signing,
+            publication,
+            signing_key=profile.keys.signing,
             recipient=home.sealing_key,
             agent=home.agent,
         )
@@ -126,22 +132,48 @@ class Handle:
         except TransportError:
             self._unsent.add(part.part)
 
-    def _publication(self, policy: ClientPolicy, part: PlannedPart) -> PublicationPart:
-        epoch, tags = policy.tags(part.overlay, self._values)
-        return PublicationPart(
-            domain=self._session.profile.domain,
-            publication=self.id,
-            type=self._type,
-            publisher=self._session.profile.handle,
-            part=part.part,
-            parts=part.parts,
-            overlay=part.overlay,
-            epoch=epoch,
-            policy=policy.digest,
-            issued=int(self._session.now()),
-            tags=tags,
-            attributes=part.values,
-        )
+
+def make_part(
+    policy: ClientPolicy,
+    part: PlannedPart,
+    *,
+    domain: str,
+    publisher: str,
+    publication: str,
+    event_type: str,
+    values: Mapping[str, Value],
+    issued: float,
+) -> PublicationPart:
+    """One part of an event as its publisher signs it.
+
+    Args:
+        policy: in force at the publisher.
+        part: from `ClientPolicy.plan`.
+        domain: the publisher's domain.
+        publisher: its handle.
+        publication: the event's identifier.
+        event_type: its type.
+        values: of the whole event.
+        issued: Unix time in seconds.
+
+    Raises:
+        Refused: `not-ready`, where no tag key of the overlay is current.
+    """
+    epoch, tags = policy.tags(part.overlay, values)
+    return PublicationPart(
+        domain=domain,
+        publication=publication,
+        type=event_type,
+        publisher=publisher,
+        part=part.part,
+        parts=part.parts,
+        overlay=part.overlay,
+        epoch=epoch,
+        policy=policy.digest,
+        issued=int(issued),
+        tags=tags,
+        attributes=part.values,
+    )
 
 
 def _forget(session: Session, places: list[tuple[str, int]]) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from brokers.adapters.seen import SeenLog
 from brokers.client.assembly import Event, Whole
-from brokers.client.inbox import Inbox
+from brokers.client.inbox import WINDOW_SECONDS, Inbox
 from brokers.client.session import Session
 from brokers.client.wishes import Wish, Wishes
 
@@ -29,7 +30,8 @@ class Subscriber:
     def __init__(self, profile_dir: str | Path) -> None:
         self._session = Session(profile_dir)
         self._wishes = Wishes(self._session)
-        self._inbox = Inbox(self._session, self._wishes.want)
+        self._seen = SeenLog(self._session.profile.state / "seen.sqlite", seconds=WINDOW_SECONDS)
+        self._inbox = Inbox(self._session, self._wishes.want, self._seen)
         self._pending: Whole | None = None
         self._session.start(on_delivery=self._inbox.take, on_change=self._policy_changed)
         self._wishes.start()
@@ -140,7 +142,7 @@ class Subscriber:
         self._wishes.stop()
         self._finish()
         self._session.close()
-        self._inbox.close()
+        self._seen.close()
 
     def __enter__(self) -> Self:
         return self

@@ -21,6 +21,7 @@ from brokers.data.subscriptions import compile_filter
 from brokers.ports import TransportError
 from policyengine.bundles import HomeAgent, Reply, SubscribeRequest, seal_subscribe
 from policyengine.errors import InputError, RejectedError
+from policyengine.primitives.signatures import SigningKey
 
 _LOGGER = logging.getLogger("portcullis.client")
 _RETRY_PAUSE = 0.3
@@ -46,6 +47,46 @@ class Wish:
         """The wish for a type and a filter."""
         digest = blake2b(f"{event_type}\n{text}".encode(), digest_size=16).hexdigest()
         return cls(f"s-{digest}", event_type, text)
+
+
+def seal_wish(
+    wish: Wish,
+    action: str,
+    home: HomeAgent,
+    *,
+    domain: str,
+    client: str,
+    request: str,
+    issued: float,
+    signing_key: SigningKey,
+) -> bytes:
+    """A signed request to begin or end a subscription, sealed for one home agent.
+
+    Args:
+        wish: what is asked for.
+        action: `subscribe` or `unsubscribe`.
+        home: who is asked.
+        domain: the client's domain.
+        client: its handle.
+        request: identifies the request, 32 hexadecimal digits.
+        issued: Unix time in seconds.
+        signing_key: the client's own.
+    """
+    return seal_subscribe(
+        SubscribeRequest(
+            domain=domain,
+            client=client,
+            request=request,
+            subscription=wish.identifier,
+            action=action,
+            type=wish.type,
+            filter=wish.filter,
+            issued=int(issued),
+        ),
+        signing_key=signing_key,
+        recipient=home.sealing_key,
+        agent=home.agent,
+    )
 
 
 class Wishes:
@@ -149,21 +190,11 @@ class Wishes:
 
     def _ask_once(self, home: HomeAgent, wish: Wish, action: str, left: float) -> Reply | None:
         profile, request = self._session.profile, fresh_identifier()
-        sealed = seal_subscribe(
-            SubscribeRequest(
-                domain=profile.domain,
-                client=profile.handle,
-                request=request,
-                subscription=wish.identifier,
-                action=action,
-                type=wish.type,
-                filter=wish.filter,
-                issued=int(self._session.now()),
-            ),
-            signing_key=profile.keys.signing,
-            recipient=home.sealing_key,
-            agent=home.agent,
-        )
+        sealed = seal_wish(
+            wish, action, home,
+            domain=profile.domain, client=profile.handle, request=request,
+            issued=self._session.now(), signing_key=profile.keys.signing,
+        )  # fmt: skip
         self._session.expect((request, 0))
         try:
             self._session.send(home.overlay, home.agent, "subscribe", sealed, left)

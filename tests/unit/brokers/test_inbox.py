@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from brokers.client.inbox import Inbox
+from brokers.adapters.seen import SeenLog
+from brokers.client.inbox import WINDOW_SECONDS, Inbox
 from brokers.client.policy import FORMER_HOME_SECONDS, PolicyHolder
 from brokers.ports import Message
 from policyengine.bundles import Delivery, seal_delivery
@@ -57,6 +59,11 @@ class FakeSession:
         self.policy.commit("flights", client_policy(organisation, "p-ua"))
 
 
+def window(session: FakeSession) -> SeenLog:
+    """The window against doubles on the session's disk."""
+    return SeenLog(session.profile.state / "seen.sqlite", seconds=WINDOW_SECONDS)
+
+
 @pytest.fixture
 def session(tmp_path: Path) -> FakeSession:
     made = FakeSession(FakeProfile(tmp_path))
@@ -66,9 +73,8 @@ def session(tmp_path: Path) -> FakeSession:
 
 @pytest.fixture
 def inbox(session: FakeSession) -> Iterator[Inbox]:
-    made = Inbox(session, lambda event: event.type != "Unwanted")  # type: ignore[arg-type]
-    yield made
-    made.close()
+    with closing(window(session)) as seen:
+        yield Inbox(session, lambda event: event.type != "Unwanted", seen)
 
 
 class Post:
@@ -137,7 +143,8 @@ def test_what_was_handled_stays_handled_over_a_restart(inbox: Inbox, session: Fa
     whole = inbox.next(0)
     assert whole is not None
     inbox.handled(whole)
-    again = Inbox(session, lambda _: True)  # type: ignore[arg-type]
+    seen = window(session)
+    again = Inbox(session, lambda _: True, seen)
     post = Post(again)
     post.send(1)
     post.send(2)
@@ -145,7 +152,7 @@ def test_what_was_handled_stays_handled_over_a_restart(inbox: Inbox, session: Fa
     assert found is not None
     assert found.event.publication == f"{2:032x}"
     assert post.acknowledged == [0]
-    again.close()
+    seen.close()
 
 
 def test_what_nobody_wants_is_done_with(inbox: Inbox) -> None:

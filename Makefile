@@ -9,7 +9,7 @@ VENV := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo check bench bench-engine bench-admin password setup setup-test clean
+.PHONY: help run test demo check bench bench-engine bench-admin bench-data password setup setup-test clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -37,6 +37,9 @@ bench-engine: setup-test ## run the benchmarks of the policy engine
 
 bench-admin: setup-test ## measure the administration model on PostgreSQL with 100,000 policies and principals
 	@exec $(VENV)/python -m benchmarks admin $(ARGS)
+
+bench-data: setup-test ## measure agents on a real ActiveMQ: latency, throughput, growth, memory
+	@exec $(VENV)/python -m benchmarks data $(ARGS)
 
 password: setup ## give the operator account of `make run` a new random password
 	@exec $(VENV)/python -m tasks.local password

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from policyengine.bundles.blind import BlindAgentEpoch, BlindClientEpoch, OrderKey
 from policyengine.bundles.encoded import EpochContent
 from policyengine.bundles.references import AgentRef, ClientRef, HomeAgent, TagKey
 from policyengine.primitives.records import (
@@ -25,6 +26,9 @@ from policyengine.trustgroups.wraps import Wrap
 _TYPES = ListOf(Document(), 4096)
 _LEASE = Integer(1, 86_400)
 _WINDOW = Integer(1, 86_400)
+_AGENT_BLIND = ListOf(Nested(BlindAgentEpoch), 8)
+_CLIENT_BLIND = ListOf(Nested(BlindClientEpoch), 8)
+ORDER_KEYS = ListOf(Nested(OrderKey), 4096)
 
 
 def _unique(where: str, keys: Iterable[object]) -> None:
@@ -53,6 +57,7 @@ class AgentContent(Record):
         epochs: encoding epochs; at most one is current.
         wraps: keys of attributes (`key:<name>`) and of the overlay (`overlay:<name>`).
         notices_through: the last notice that this content takes into account.
+        blind: blind epochs with the shares of own clients; none without blind attributes.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -65,8 +70,11 @@ class AgentContent(Record):
     epochs: Annotated[tuple[EpochContent, ...], ListOf(Nested(EpochContent), 8)]
     wraps: Annotated[tuple[Wrap, ...], ListOf(Nested(Wrap), 65_536)]
     notices_through: Annotated[int, UINT]
+    blind: Annotated[tuple[BlindAgentEpoch, ...], _AGENT_BLIND] = ()
 
     def _agree(self) -> None:
+        _unique("blind", (item.epoch for item in self.blind))
+        _one_current("blind", (item.state for item in self.blind))
         _unique("agents", (item.name for item in self.agents))
         _unique("clients", (item.handle for item in self.clients))
         _unique("epochs", (item.epoch for item in self.epochs))
@@ -91,6 +99,9 @@ class ClientContent(Record):
         window_seconds: how long parts wait for each other, in seconds.
         fallbacks: agents that serve the client where its home does not answer, at most one an
             overlay and only beside a home there.
+        blind: blind epochs with the client's keys; none where it neither publishes nor receives
+            blind attributes.
+        ordered: keys of order-preserving attributes.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -105,8 +116,13 @@ class ClientContent(Record):
     publishes: Annotated[tuple[str, ...], ListOf(LABEL, 4096, unique=True)]
     window_seconds: Annotated[int, _WINDOW]
     fallbacks: Annotated[tuple[HomeAgent, ...], ListOf(Nested(HomeAgent), 64)] = ()
+    blind: Annotated[tuple[BlindClientEpoch, ...], _CLIENT_BLIND] = ()
+    ordered: Annotated[tuple[OrderKey, ...], ORDER_KEYS] = ()
 
     def _agree(self) -> None:
+        _unique("blind", (item.epoch for item in self.blind))
+        _one_current("blind", (item.state for item in self.blind))
+        _unique("ordered", ((item.type, item.attribute, item.epoch) for item in self.ordered))
         _unique("homes", (item.overlay for item in self.homes))
         _unique("fallbacks", (item.overlay for item in self.fallbacks))
         homes = {item.overlay: item.agent for item in self.homes}

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from policyengine.bundles.authority_seals import opened_secrets
 from policyengine.bundles.contexts import BUNDLE
 from policyengine.bundles.header import BundleHeader, PartRef
 from policyengine.bundles.limits import MAX_MESSAGE
@@ -49,6 +50,9 @@ _CLIENT_PARTS: Final = {
     "keys": ("tag_keys",),
     "predicates": ("predicates",),
 }
+# what contents had no place for when the layout was made; written only where there is any of it,
+# so that an agent of the release before reads what needs nothing new
+_LATER: Final = "later"
 _MAX_FIELDS: Final = 2 + 64
 # more than address, header, signature, lengths and seal of a bundle ever take
 _HEAD_ROOM: Final = 16 * 1024
@@ -169,7 +173,7 @@ def open_bundle(
     header = read_body(BundleHeader, head)
     if (header.audience, header.domain) != (audience, domain):
         reject("audience", "the bundle is for someone else")
-    content = _read_content(header, parts)
+    content = opened_secrets(_read_content(header, parts), key=key, audience=audience)
     return OpenedBundle(header, content, sha256(head))
 
 
@@ -195,7 +199,8 @@ def _owner(content: Content) -> tuple[str, str]:
 def _write_parts(content: Content) -> dict[str, bytes]:
     layout = _AGENT_PARTS if isinstance(content, AgentContent) else _CLIENT_PARTS
     members = content.to_json()
-    return {name: dumps({key: members[key] for key in keys}) for name, keys in layout.items()}
+    parts = {name: dumps({key: members.pop(key) for key in keys}) for name, keys in layout.items()}
+    return {**parts, _LATER: dumps(members)} if members else parts
 
 
 def _read_content(header: BundleHeader, parts: list[bytes]) -> Content:
@@ -204,7 +209,7 @@ def _read_content(header: BundleHeader, parts: list[bytes]) -> Content:
     # INVARIANT: nothing of a part is parsed before its digest stood in the signed header
     if [(p.sha256, p.size) for p in header.parts] != [(sha256(d), len(d)) for d in parts]:
         reject("malformed", "the parts are not those of the manifest")
-    if [part.name for part in header.parts] != list(layout):
+    if [part.name for part in header.parts] not in ([*layout], [*layout, _LATER]):
         reject("malformed", "the bundle has other parts")
     try:
         members = _join(layout, parts)
@@ -218,9 +223,14 @@ def _read_content(header: BundleHeader, parts: list[bytes]) -> Content:
 
 def _join(layout: dict[str, tuple[str, ...]], parts: list[bytes]) -> dict[str, object]:
     members: dict[str, object] = {}
-    for keys, data in zip(layout.values(), parts, strict=True):
+    for keys, data in zip(layout.values(), parts, strict=False):
         part = loads(data)
         if type(part) is not dict or set(part) != set(keys):
             raise DecodeError("a part has other members")
         members.update(part)
+    for data in parts[len(layout) :]:
+        later = loads(data)
+        if type(later) is not dict or not later or set(later) & set(members):
+            raise DecodeError("a part has other members")
+        members.update(later)
     return members

@@ -32,7 +32,7 @@ class Protected:
         clear: public attributes.
         sealed: attribute -> key name -> `<epoch>:<base64 ciphertext>`.
         dropped: attributes that could not be carried, as the caller holds none of
-            their keys.
+            their keys, or as its client should have hidden it.
     """
 
     clear: dict[str, Value]
@@ -68,6 +68,9 @@ def protect(
         if name not in declared:
             raise unknown("attribute", name, declared)
         wanted = declared[name].keys
+        if declared[name].blind:  # INVARIANT: what clients hide is never passed on as it came
+            dropped.append(name)
+            continue
         if not wanted:
             clear[name] = value
             continue

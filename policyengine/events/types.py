@@ -20,6 +20,10 @@ from policyengine.attributes import (
 )
 from policyengine.errors import DecodeError, InputError
 
+_FIELDS = {"name", "type", "keys", "pia"}
+BLIND = ("searchable", "order-preserving")
+"""How clients hide attributes from agents, which match on what they cannot read."""
+
 
 @dataclass(frozen=True, slots=True)
 class AttributeSpec:
@@ -31,20 +35,28 @@ class AttributeSpec:
         keys: names of the attribute keys that it is encrypted under, once each;
             none is public.
         pia: its class in the privacy assessment (`policyengine.privacy.CLASSES`).
+        blind: how clients hide it from every agent, one of `BLIND`; empty where it is clear or
+            encrypted under its keys.
+        sealed: of what clients hide, whether the value travels too, encrypted for those whom a
+            policy lets read it.
     """
 
     name: str
     type: AttributeType
     keys: tuple[str, ...] = ()
     pia: str = "non-confidential"
+    blind: str = ""
+    sealed: bool = False
 
     def to_json(self) -> dict[str, object]:
-        """Write every field by name."""
+        """Write every field by name; the protection only where clients hide the attribute."""
+        hidden = {"protection": {"kind": self.blind, "sealed": self.sealed}} if self.blind else {}
         return {
             "name": self.name,
             "type": self.type.to_json(),
             "keys": list(self.keys),
             "pia": self.pia,
+            **hidden,
         }
 
     @classmethod
@@ -54,13 +66,15 @@ class AttributeSpec:
         Raises:
             DecodeError: a field is missing, unknown or of the wrong type.
         """
-        if not isinstance(obj, Mapping) or set(obj) != {"name", "type", "keys", "pia"}:
+        if not isinstance(obj, Mapping) or set(obj) - {"protection"} != _FIELDS:
             raise DecodeError("an attribute has exactly the fields of its version")
+        blind, sealed = _protection(obj["protection"]) if "protection" in obj else ("", False)
         name, keys, pia = obj["name"], obj["keys"], obj["pia"]
         if not isinstance(name, str) or not isinstance(pia, str) or not _is_texts(keys):
             raise DecodeError("a field of an attribute has the wrong type")
         try:
-            return cls(name, AttributeType.from_json(obj["type"]), tuple(keys), pia)
+            kind = AttributeType.from_json(obj["type"])
+            return cls(name, kind, tuple(keys), pia, blind, sealed)
         except InputError as error:
             raise DecodeError(error.message) from error
 
@@ -254,7 +268,8 @@ class EventTypes:
 
 
 def _check_narrower(spec: TypeSpec, inherited: AttributeSpec, own: AttributeSpec) -> None:
-    if own.type != inherited.type or own.pia != inherited.pia:
+    hidden, before = (own.blind, own.sealed), (inherited.blind, inherited.sealed)
+    if own.type != inherited.type or own.pia != inherited.pia or hidden != before:
         raise _refused(spec, own, "is inherited; a sub-type changes nothing but its keys")
     added = sorted(set(own.keys) - set(inherited.keys))
     if added:
@@ -272,6 +287,15 @@ def _refused(spec: TypeSpec, own: AttributeSpec, problem: str) -> InputError:
         f"attribute {shown(own.name)} of {shown(spec.name)} {problem}",
         where=f"{spec.name}.{own.name}",
     )
+
+
+def _protection(obj: object) -> tuple[str, bool]:
+    if not isinstance(obj, Mapping) or set(obj) != {"kind", "sealed"}:
+        raise DecodeError("a protection has a kind and says whether values are sealed")
+    kind, sealed = obj["kind"], obj["sealed"]
+    if kind not in BLIND or not isinstance(sealed, bool):
+        raise DecodeError("the protection is none that clients apply")
+    return kind, sealed
 
 
 def _is_texts(value: object) -> bool:

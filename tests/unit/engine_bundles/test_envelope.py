@@ -132,6 +132,16 @@ def test_what_the_authority_signed_for_someone_else_is_refused():
     assert reason(signed(header_with(message, parts=manifest(beta)), *beta.values())) == "audience"
 
 
+def test_the_last_part_holds_what_came_later_and_nothing_else():
+    message = samples.bundle().message
+    parts = inside_parts(samples.agent_content())
+    assert opened(signed(header_with(message, parts=manifest(parts)), *parts.values()))
+    for later in ({}, [], {"wraps": []}, {"unknown": 1}, {"blind": []}):
+        more = {**parts, "later": dumps(later)}
+        bundle = signed(header_with(message, parts=manifest(more)), *more.values())
+        assert reason(bundle) == "malformed"
+
+
 def inside_parts(content: AgentContent) -> dict[str, bytes]:
     """Return the parts of any content by name, as a faulty authority might send them."""
     members = content.to_json()

@@ -14,6 +14,7 @@ from policyengine.bundles import (
     Acknowledgement,
     AgentContent,
     ClientContent,
+    Content,
     LeaseRequest,
     Notice,
     OpenedBundle,
@@ -165,11 +166,13 @@ def _held(state: TrustedState, domain: str, epochs: Mapping[int, str]) -> dict[s
     }
 
 
-def epochs_of(content: AgentContent | ClientContent) -> dict[int, str]:
-    """Encoding epoch -> its state, from an agent's or a client's content."""
+def epochs_of(content: Content) -> dict[int, str]:
+    """Encoding epoch -> its state, from a bundle's content."""
     if isinstance(content, AgentContent):
         return {epoch.epoch: epoch.state for epoch in content.epochs}
-    return {key.epoch: key.state for key in content.tag_keys}
+    if isinstance(content, ClientContent):
+        return {key.epoch: key.state for key in content.tag_keys}
+    return {}  # a comparator matches in no encoding epoch
 
 
 def lease_request(

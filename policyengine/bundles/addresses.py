@@ -7,23 +7,23 @@ composite destination or STOMP header can be smuggled in. The STOMP destination 
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, cast, get_args
 
 from policyengine.bundles.limits import AUDIENCE
 from policyengine.errors import InputError
 from policyengine.primitives.records import IDENTIFIER
 
-AudienceKind = Literal["agent", "client"]
+AudienceKind = Literal["agent", "client", "comparator"]
 REQUESTS_QUEUE: Final = "pc.requests"
 
 
 def audience(kind: AudienceKind, name: str) -> str:
-    """Return the address of an agent or a client, for example `agent:alpha`.
+    """Return the address of an agent, a client or a comparator, for example `agent:alpha`.
 
     Raises:
         InputError: `invalid` for another kind or a name that is no identifier.
     """
-    if kind not in {"agent", "client"}:
+    if kind not in get_args(AudienceKind):
         raise InputError("invalid", f"`{kind}` is no kind of audience", where="kind")
     return f"{kind}:{identifier(name)}"
 
@@ -35,7 +35,7 @@ def split_audience(address: str) -> tuple[AudienceKind, str]:
         InputError: `invalid` for anything that `audience` does not return.
     """
     kind, _, name = AUDIENCE.clean(address, "audience").partition(":")
-    return ("agent" if kind == "agent" else "client"), name
+    return cast(AudienceKind, kind), name
 
 
 def identifier(name: str, where: str = "name") -> str:

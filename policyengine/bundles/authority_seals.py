@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from policyengine.bundles.blind import BlindAgentEpoch, BlindClientEpoch, OrderKey
-from policyengine.bundles.content import AgentContent, ClientContent
+from policyengine.bundles.content import AgentContent, ClientContent, ComparatorContent
 from policyengine.errors import DecryptionError, RejectedError
 from policyengine.primitives.canonical import pack
 from policyengine.primitives.hpke import SealingKey, open_sealed, seal_to
@@ -66,8 +66,8 @@ def open_secret(
 
 
 def opened_secrets(
-    content: AgentContent | ClientContent, *, key: SealingKey, audience: str
-) -> AgentContent | ClientContent:
+    content: AgentContent | ClientContent | ComparatorContent, *, key: SealingKey, audience: str
+) -> AgentContent | ClientContent | ComparatorContent:
     """Open every key in a content that the authority sealed.
 
     Args:
@@ -81,11 +81,10 @@ def opened_secrets(
     try:
         if isinstance(content, AgentContent):
             return replace(content, blind=_shares(content, key, audience))
-        return replace(
-            content,
-            blind=_client_keys(content, key, audience),
-            ordered=open_orders(content.ordered, content.domain, key=key, audience=audience),
-        )
+        ordered = open_orders(content.ordered, content.domain, key=key, audience=audience)
+        if isinstance(content, ComparatorContent):
+            return replace(content, ordered=ordered)
+        return replace(content, blind=_client_keys(content, key, audience), ordered=ordered)
     except DecryptionError as error:
         raise RejectedError("malformed", "a key in the bundle does not open") from error
 

@@ -161,7 +161,7 @@ class OrderKey(Record):
         attribute: its name.
         epoch: number of the blind epoch.
         state: the epoch's state.
-        key: 32 bytes (`ope.sbm2_client`).
+        key: bytes of `ope.RangeKey` at a client, of `ope.ComparatorKey` at the comparator.
         sealed: whether the key is sealed by the authority; never after opening.
     """
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from policyengine.bundles.blind import BlindAgentEpoch, BlindClientEpoch, OrderKey
 from policyengine.bundles.encoded import EpochContent
+from policyengine.bundles.ordered import OrderedColumn
 from policyengine.bundles.references import AgentRef, ClientRef, HomeAgent, TagKey
 from policyengine.primitives.records import (
     IDENTIFIER,
@@ -29,6 +30,7 @@ _WINDOW = Integer(1, 86_400)
 _AGENT_BLIND = ListOf(Nested(BlindAgentEpoch), 8)
 _CLIENT_BLIND = ListOf(Nested(BlindClientEpoch), 8)
 ORDER_KEYS = ListOf(Nested(OrderKey), 4096)
+_COLUMNS = ListOf(Nested(OrderedColumn), 65_536)
 
 
 def _unique(where: str, keys: Iterable[object]) -> None:
@@ -58,6 +60,7 @@ class AgentContent(Record):
         wraps: keys of attributes (`key:<name>`) and of the overlay (`overlay:<name>`).
         notices_through: the last notice that this content takes into account.
         blind: blind epochs with the shares of own clients; none without blind attributes.
+        ordered: order-preserving attributes and their epochs, without keys.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -71,6 +74,7 @@ class AgentContent(Record):
     wraps: Annotated[tuple[Wrap, ...], ListOf(Nested(Wrap), 65_536)]
     notices_through: Annotated[int, UINT]
     blind: Annotated[tuple[BlindAgentEpoch, ...], _AGENT_BLIND] = ()
+    ordered: Annotated[tuple[OrderedColumn, ...], _COLUMNS] = ()
 
     def _agree(self) -> None:
         _unique("blind", (item.epoch for item in self.blind))
@@ -80,6 +84,7 @@ class AgentContent(Record):
         _unique("epochs", (item.epoch for item in self.epochs))
         _unique("wraps", ((item.group, item.epoch) for item in self.wraps))
         _one_current("epochs", (item.state for item in self.epochs))
+        _check_ordered(self.ordered)
 
 
 @dataclass(frozen=True)
@@ -122,15 +127,38 @@ class ClientContent(Record):
     def _agree(self) -> None:
         _unique("blind", (item.epoch for item in self.blind))
         _one_current("blind", (item.state for item in self.blind))
-        _unique("ordered", ((item.type, item.attribute, item.epoch) for item in self.ordered))
         _unique("homes", (item.overlay for item in self.homes))
         _unique("fallbacks", (item.overlay for item in self.fallbacks))
         homes = {item.overlay: item.agent for item in self.homes}
         if any(homes.get(item.overlay, item.agent) == item.agent for item in self.fallbacks):
             raise invalid("fallbacks", "must be other agents than the homes, beside a home")
         _unique("tag_keys", ((item.overlay, item.epoch) for item in self.tag_keys))
+        _check_ordered(self.ordered)
         for name, parts in self.splits.items():
             _check_split(name, parts)
+
+
+@dataclass(frozen=True)
+class ComparatorContent(Record):
+    """Everything that a comparator holds of one domain.
+
+    Args:
+        domain: the domain.
+        comparator: whose content this is.
+        ordered: its keys of order-preserving attributes.
+    """
+
+    domain: Annotated[str, IDENTIFIER]
+    comparator: Annotated[str, IDENTIFIER]
+    ordered: Annotated[tuple[OrderKey, ...], ORDER_KEYS]
+
+    def _agree(self) -> None:
+        _check_ordered(self.ordered)
+
+
+def _check_ordered(entries: Sequence[OrderedColumn | OrderKey]) -> None:
+    _unique("ordered", ((one.type, one.attribute, one.epoch) for one in entries))
+    _unique("ordered", ((one.type, one.attribute) for one in entries if one.state == "current"))
 
 
 _SPLIT_ATTRIBUTES = ListOf(LABEL, 1024, unique=True)

@@ -11,14 +11,16 @@ digest and size of every part. Verify, then parse; nothing is compressed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from policyengine.bundles.addresses import split_audience
 from policyengine.bundles.authority_seals import opened_secrets
 from policyengine.bundles.contexts import BUNDLE
 from policyengine.bundles.header import BundleHeader, PartRef
 from policyengine.bundles.limits import MAX_MESSAGE
-from policyengine.bundles.model import AgentContent, ClientContent
+from policyengine.bundles.model import AgentContent, ClientContent, ComparatorContent
 from policyengine.bundles.sealing import Sign, read_body, reject, write_body
 from policyengine.errors import (
     DecodeError,
@@ -32,7 +34,7 @@ from policyengine.primitives.hashing import digest as sha256
 from policyengine.primitives.hpke import SealingKey, open_sealed, seal_to
 from policyengine.primitives.signatures import verify
 
-Content = AgentContent | ClientContent
+Content = AgentContent | ClientContent | ComparatorContent
 
 # which members of the content travel in which part: a part changes when its members do
 _AGENT_PARTS: Final = {
@@ -49,6 +51,12 @@ _CLIENT_PARTS: Final = {
     "splits": ("splits",),
     "keys": ("tag_keys",),
     "predicates": ("predicates",),
+}
+_COMPARATOR_PARTS: Final = {"scope": ("domain", "comparator"), "keys": ("ordered",)}
+_FORMS: Final[Mapping[str, tuple[type[Content], Mapping[str, tuple[str, ...]]]]] = {
+    "agent": (AgentContent, _AGENT_PARTS),
+    "client": (ClientContent, _CLIENT_PARTS),
+    "comparator": (ComparatorContent, _COMPARATOR_PARTS),
 }
 # what contents had no place for when the layout was made; written only where there is any of it,
 # so that an agent of the release before reads what needs nothing new
@@ -193,19 +201,20 @@ def _address(audience: str, domain: str) -> bytes:
 def _owner(content: Content) -> tuple[str, str]:
     if isinstance(content, AgentContent):
         return f"agent:{content.agent}", content.domain
+    if isinstance(content, ComparatorContent):
+        return f"comparator:{content.comparator}", content.domain
     return f"client:{content.handle}", content.domain
 
 
 def _write_parts(content: Content) -> dict[str, bytes]:
-    layout = _AGENT_PARTS if isinstance(content, AgentContent) else _CLIENT_PARTS
+    _, layout = _FORMS[split_audience(_owner(content)[0])[0]]
     members = content.to_json()
     parts = {name: dumps({key: members.pop(key) for key in keys}) for name, keys in layout.items()}
     return {**parts, _LATER: dumps(members)} if members else parts
 
 
 def _read_content(header: BundleHeader, parts: list[bytes]) -> Content:
-    agent = header.audience.startswith("agent:")
-    layout = _AGENT_PARTS if agent else _CLIENT_PARTS
+    form, layout = _FORMS[split_audience(header.audience)[0]]
     # INVARIANT: nothing of a part is parsed before its digest stood in the signed header
     if [(p.sha256, p.size) for p in header.parts] != [(sha256(d), len(d)) for d in parts]:
         reject("malformed", "the parts are not those of the manifest")
@@ -213,7 +222,7 @@ def _read_content(header: BundleHeader, parts: list[bytes]) -> Content:
         reject("malformed", "the bundle has other parts")
     try:
         members = _join(layout, parts)
-        content = (AgentContent if agent else ClientContent).from_json(members)
+        content = form.from_json(members)
     except DecodeError as error:
         raise RejectedError("malformed", str(error)) from error
     if _owner(content) != (header.audience, header.domain):
@@ -221,7 +230,7 @@ def _read_content(header: BundleHeader, parts: list[bytes]) -> Content:
     return content
 
 
-def _join(layout: dict[str, tuple[str, ...]], parts: list[bytes]) -> dict[str, object]:
+def _join(layout: Mapping[str, tuple[str, ...]], parts: list[bytes]) -> dict[str, object]:
     members: dict[str, object] = {}
     for keys, data in zip(layout.values(), parts, strict=False):
         part = loads(data)

@@ -14,7 +14,9 @@ MAX_PARTS: Final = 64
 """Most parts of one publication: at most one an overlay."""
 
 AUDIENCE: Final = Text(
-    "(agent|client):[a-z0-9-]{1,64}", 71, "must be `agent:` or `client:` and an identifier"
+    "(agent|client|comparator):[a-z0-9-]{1,64}",
+    75,
+    "must be `agent:`, `client:` or `comparator:` and an identifier",
 )
 TAG: Final = Binary(16, 16)
 TAGS: Final = ListOf(TAG, 4096)

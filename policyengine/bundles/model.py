@@ -1,8 +1,9 @@
 """The data model of bundles, in one place to import from."""
 
-from policyengine.bundles.content import AgentContent, ClientContent
+from policyengine.bundles.content import AgentContent, ClientContent, ComparatorContent
 from policyengine.bundles.encoded import EncodedRule, EncodedSubject, EpochContent
 from policyengine.bundles.header import BundleHeader, PartRef
+from policyengine.bundles.ordered import OrderedColumn
 from policyengine.bundles.references import AgentRef, ClientRef, HomeAgent, TagKey
 from policyengine.trustgroups.wraps import Wrap
 
@@ -12,10 +13,12 @@ __all__ = [
     "BundleHeader",
     "ClientContent",
     "ClientRef",
+    "ComparatorContent",
     "EncodedRule",
     "EncodedSubject",
     "EpochContent",
     "HomeAgent",
+    "OrderedColumn",
     "PartRef",
     "TagKey",
     "Wrap",

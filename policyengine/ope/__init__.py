@@ -42,6 +42,14 @@ from policyengine.ope.comparator import (
 from policyengine.ope.conjunctions import conjunction, parse_conjunction
 from policyengine.ope.functions import MAX_DOMAIN, OrderTable, random_set
 from policyengine.ope.index import COMPACT_ROWS, ROWS, SubscriptionIndex
+from policyengine.ope.keys import (
+    ComparatorKey,
+    KeyringComparator,
+    RangeKey,
+    Slot,
+    form_of,
+    split_column,
+)
 from policyengine.ope.layout import Column, Layout
 from policyengine.ope.orders import SortedLocator, TreeLocator
 from policyengine.ope.wire import EncryptedEvent, EncryptedSubscription, Range, Scheme
@@ -55,15 +63,19 @@ __all__ = [
     "Codes",
     "Column",
     "Comparator",
+    "ComparatorKey",
     "DigitCipher",
     "EncryptedEvent",
     "EncryptedSubscription",
     "KeyedComparator",
+    "KeyringComparator",
     "Layout",
     "OrderTable",
     "Question",
     "Range",
+    "RangeKey",
     "Scheme",
+    "Slot",
     "SortedLocator",
     "SubscriptionIndex",
     "TableCipher",
@@ -73,6 +85,7 @@ __all__ = [
     "answers_to_bytes",
     "cipher_of",
     "conjunction",
+    "form_of",
     "ope_match",
     "parse_conjunction",
     "plain_broker",
@@ -84,4 +97,5 @@ __all__ = [
     "sbm1_client",
     "sbm2_broker",
     "sbm2_client",
+    "split_column",
 ]

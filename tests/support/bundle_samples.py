@@ -12,6 +12,7 @@ from policyengine.bundles import (
     AgentRef,
     ClientContent,
     ClientRef,
+    Content,
     Delivery,
     EncodedRule,
     EncodedSubject,
@@ -130,13 +131,18 @@ def client_content(**changes: Any) -> ClientContent:
     return ClientContent(**{**members, **changes})
 
 
-def bundle(content: AgentContent | ClientContent | None = None, **changes: Any) -> SealedBundle:
+def bundle(content: Content | None = None, **changes: Any) -> SealedBundle:
     """Build a bundle for agent alpha, or for the client whose content it is."""
     content = content or agent_content()
-    agent = isinstance(content, AgentContent)
+    names = ("agent", "handle", "comparator")
+    kind, name = next(
+        (name if name != "handle" else "client", getattr(content, name))
+        for name in names
+        if hasattr(content, name)
+    )
     members: dict[str, Any] = {
         "domain": content.domain,
-        "audience": f"agent:{content.agent}" if agent else f"client:{content.handle}",
+        "audience": f"{kind}:{name}",
         "revision": 7,
         "previous": "",
         "issued": NOW,
@@ -144,7 +150,7 @@ def bundle(content: AgentContent | ClientContent | None = None, **changes: Any) 
         "root_version": 1,
         "content": content,
         "sign": signer("authority"),
-        "recipient": sealing_key(content.agent if agent else content.handle).public,
+        "recipient": sealing_key(name).public,
     }
     return build_bundle(**{**members, **changes})
 

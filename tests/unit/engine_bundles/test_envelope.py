@@ -2,8 +2,15 @@
 
 import pytest
 
-from policyengine.bundles import BundleHeader, PartRef, contexts, open_bundle
-from policyengine.bundles.content import AgentContent
+from policyengine.bundles import (
+    BundleHeader,
+    OrderedColumn,
+    OrderKey,
+    PartRef,
+    contexts,
+    open_bundle,
+)
+from policyengine.bundles.content import AgentContent, ComparatorContent
 from policyengine.errors import InputError, RejectedError
 from policyengine.primitives import (
     digest,
@@ -235,3 +242,25 @@ def test_a_bundle_for_someone_elses_content_is_not_built(change):
 def test_a_clients_content_is_not_accepted_by_an_agent():
     with pytest.raises(InputError):
         samples.bundle(samples.client_content(), audience="agent:alpha")
+
+
+K = b"k" * 32
+
+
+@pytest.mark.parametrize(
+    ("audience", "content"),
+    [
+        (
+            "agent:alpha",
+            samples.agent_content(ordered=(OrderedColumn("T", "x", 1, "current", "sbm2"),)),
+        ),
+        (
+            "comparator:beside",
+            ComparatorContent("heating", "beside", (OrderKey("T", "x", 1, "current", K),)),
+        ),
+    ],
+)
+def test_what_is_said_of_order_travels(audience, content):
+    key = samples.sealing_key(audience.partition(":")[2])
+    message = samples.bundle(content).message
+    assert opened(message, audience=audience, key=key).content == content

@@ -10,10 +10,13 @@ from policyengine.bundles import (
     BundleHeader,
     ClientContent,
     ClientRef,
+    ComparatorContent,
     EncodedRule,
     EncodedSubject,
     EpochContent,
     HomeAgent,
+    OrderedColumn,
+    OrderKey,
     PartRef,
     TagKey,
     TrustAnchors,
@@ -44,6 +47,9 @@ RECORDS = [
     samples.agent_content(),
     samples.agent_content(epochs=(), wraps=(), clients=(), agents=(), types=()),
     samples.client_content(),
+    OrderedColumn("T", "x", 1, "current", "sbm2"),
+    OrderKey("T", "x", 1, "current", K),
+    ComparatorContent("heating", "c", (OrderKey("T", "x", 1, "current", K),)),
     HEADER,
     TrustAnchors(1, K, K, K, K),
 ]
@@ -172,3 +178,31 @@ def test_a_header_does_not_repeat_a_part():
 def test_every_class_is_exported_by_the_model():
     for record in (AgentContent, ClientContent, EpochContent):
         assert record.__name__ in __import__("policyengine.bundles.model", fromlist=["x"]).__all__
+
+
+def test_a_column_has_one_key_an_epoch_and_one_current_epoch():
+    for states, epochs in ((("current", "draining"), (1, 1)), (("current", "current"), (1, 2))):
+        entries = tuple(
+            OrderKey("T", "x", epoch, state, K) for state, epoch in zip(states, epochs, strict=True)
+        )
+        with pytest.raises(InputError):
+            ComparatorContent("heating", "c", entries)
+        with pytest.raises(InputError):
+            samples.client_content(ordered=entries)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        samples.agent_content(ordered=(OrderedColumn("T", "x", 1, "current", "sbm2"),)),
+        samples.client_content(ordered=(OrderKey("T", "x", 1, "current", K),)),
+    ],
+    ids=lambda content: type(content).__name__,
+)
+def test_what_bundles_say_of_order_is_optional(content):
+    whole = content.to_json()
+    assert type(content).from_json(loads(dumps(whole))) == content
+    assert whole.pop("ordered")
+    assert type(content).from_json(whole) == replace(content, ordered=())
+    with pytest.raises(DecodeError):
+        type(content).from_json({**whole, "ordered": []})

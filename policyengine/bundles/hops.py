@@ -39,8 +39,8 @@ from policyengine.primitives.records import (
 )
 from policyengine.primitives.signatures import SigningKey, sign, verify
 
-_CIPHERTEXT = Text("[0-9]{1,19}:[A-Za-z0-9_-]+", 2**23, "must be an epoch and a ciphertext")
-_SEALED = MapOf(LABEL, MapOf(IDENTIFIER, _CIPHERTEXT, 256), 1024)
+CIPHERTEXT = Text("[0-9]{1,19}:[A-Za-z0-9_-]+", 2**23, "must be an epoch and a ciphertext")
+_SEALED = MapOf(LABEL, MapOf(IDENTIFIER, CIPHERTEXT, 256), 1024)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from policyengine.events.merging import (
     merge_exactly,
     merger,
 )
+from policyengine.events.possible import may_hold
 from policyengine.events.protection import Protected, protect, reveal
 from policyengine.events.restriction import (
     NOT_PERMITTED,
@@ -65,6 +66,7 @@ __all__ = [
     "equivalent",
     "implies",
     "lower",
+    "may_hold",
     "merge",
     "merge_exactly",
     "merger",

@@ -10,6 +10,8 @@ from policyengine.bundles import (
     Acknowledgement,
     AgentContent,
     AgentRef,
+    Announcement,
+    Carriage,
     ClientContent,
     ClientRef,
     Content,
@@ -18,6 +20,8 @@ from policyengine.bundles import (
     EncodedSubject,
     EpochContent,
     HomeAgent,
+    Interest,
+    InterestFilter,
     Lease,
     LeaseRequest,
     Notice,
@@ -27,6 +31,7 @@ from policyengine.bundles import (
     SealedBundle,
     SubscribeRequest,
     TagKey,
+    Taken,
     build_bundle,
 )
 from policyengine.primitives import SealingKey, SeededRandom, SigningKey, sign
@@ -286,3 +291,52 @@ def reply(**changes: Any) -> Reply:
         "agent": "alpha",
     }
     return Reply(**{**members, **changes})
+
+
+def announcement(**changes: Any) -> Announcement:
+    """Build what agent alpha tells agent beta that it wants."""
+    members: dict[str, Any] = {
+        "domain": "heating",
+        "overlay": "a",
+        "agent": "alpha",
+        "to": "beta",
+        "number": 1_700_000_000_123,
+        "issued": NOW,
+        "expires": NOW + 600,
+        "scope": ("Telemetry", "WaterTemperature"),
+        "interests": (
+            Interest("Alarm", ()),
+            Interest(
+                "WaterTemperature",
+                (
+                    InterestFilter("degrees >= 60"),
+                    InterestFilter("", {"police": "3:AAAA", "fire": "1:BBBB"}),
+                ),
+            ),
+        ),
+        "asks": True,
+    }
+    return Announcement(**{**members, **changes})
+
+
+def carriage(**changes: Any) -> Carriage:
+    """Build the orders of a hop that agent beta is to distribute."""
+    members: dict[str, Any] = {
+        "domain": "heating",
+        "overlay": "a",
+        "path": ("alpha",),
+        "to": ("beta",),
+        "distribute": True,
+    }
+    return Carriage(**{**members, **changes})
+
+
+def taken(**changes: Any) -> Taken:
+    """Build agent beta's receipt for an event of agent alpha."""
+    members: dict[str, Any] = {
+        "domain": "heating",
+        "agent": "beta",
+        "to": "alpha",
+        "keys": (b"k" * 16, b"l" * 16),
+    }
+    return Taken(**{**members, **changes})

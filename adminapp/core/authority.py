@@ -45,6 +45,21 @@ class SignedLog:
     root: bytes
 
 
+@dataclass(frozen=True)
+class BlindClient:
+    """A client to be enrolled in a blind epoch.
+
+    Args:
+        handle: its handle.
+        variants: for each variant of its subject the tokens, sorted.
+        recipient: its public sealing key.
+    """
+
+    handle: str
+    variants: tuple[tuple[str, ...], ...]
+    recipient: bytes
+
+
 class AuthorityClient:
     """Speaks to the authority behind `socket_path`; safe to share between threads.
 
@@ -101,6 +116,75 @@ class AuthorityClient:
             audience=audience,
         )
         return canonical.unb64(answer["sealed"])
+
+    def create_blind_master(self, domain: str, epoch: int) -> tuple[str, bytes]:
+        """A master of a blind epoch: wrapped for keeping in the database, and its public key."""
+        answer = self._call("create_blind_master", domain=domain, epoch=epoch)
+        return str(answer["wrapped"]), canonical.unb64(answer["public"])
+
+    def enrol_blind_clients(
+        self, domain: str, epoch: int, wrapped: str, clients: Sequence[BlindClient]
+    ) -> list[bytes]:
+        """The keys of each client, sealed for that client; at most 1,024 at a time."""
+        answer = self._call(
+            "enrol_blind_clients",
+            domain=domain,
+            epoch=epoch,
+            wrapped=wrapped,
+            clients=[
+                {
+                    "handle": client.handle,
+                    "variants": [list(tokens) for tokens in client.variants],
+                    "recipient": canonical.b64(client.recipient),
+                }
+                for client in clients
+            ],
+        )
+        return [canonical.unb64(sealed) for sealed in answer["sealed"]]
+
+    def share_blind(
+        self,
+        domain: str,
+        epoch: int,
+        wrapped: str,
+        *,
+        agent: str,
+        recipient: bytes,
+        handles: Sequence[str],
+    ) -> list[bytes]:
+        """An agent's share of each client's keys, sealed for that agent; at most 1,024."""
+        answer = self._call(
+            "share_blind",
+            domain=domain,
+            epoch=epoch,
+            wrapped=wrapped,
+            agent=agent,
+            recipient=canonical.b64(recipient),
+            handles=list(handles),
+        )
+        return [canonical.unb64(sealed) for sealed in answer["sealed"]]
+
+    def seal_order_keys(
+        self,
+        domain: str,
+        epoch: int,
+        wrapped: str,
+        *,
+        audience: str,
+        recipient: bytes,
+        attributes: Sequence[tuple[str, str]],
+    ) -> list[bytes]:
+        """Keys of order-preserving attributes, sealed for a client or a comparator."""
+        answer = self._call(
+            "seal_order_keys",
+            domain=domain,
+            epoch=epoch,
+            wrapped=wrapped,
+            audience=audience,
+            recipient=canonical.b64(recipient),
+            attributes=[list(pair) for pair in attributes],
+        )
+        return [canonical.unb64(sealed) for sealed in answer["sealed"]]
 
     def audit_log(self) -> SignedLog:
         """The public key of the audit's checkpoints, and what was signed of the audit last."""

@@ -262,18 +262,30 @@ class BlindMaster:
             InputError: `invalid` for a handle that cannot be one, `too-large` for over
                 `MAX_VARIANTS` variants.
         """
-        IDENTIFIER.clean(handle, "handle")
         if len(variants) > MAX_VARIANTS:
             raise InputError("too-large", f"a subject has at most {MAX_VARIANTS} variants")
-        own, broker = sde.keygen(self.search, handle, random=self._drawn(_SEARCH, handle))
-        group = self.search.system.arithmetic
-        first = draw_scalar(group, self._drawn(_READ, handle), self.lock)
+        own, first, share = self._halves(handle)
         readers = tuple(
             cp_keygen_of(self.policies, [ANYBODY, *map(token_element, tokens)], random)
             for tokens in variants
         )
         keys = ClientKeys(self.place, own, first, cp_public_key(self.policies), readers)
-        return keys, AgentShare(self.place, broker, (self.lock - first) % group.order)
+        return keys, share
+
+    def share(self, handle: str) -> AgentShare:
+        """Make the home agent's share alone, the same as `enrol` gives.
+
+        Raises:
+            InputError: `invalid` for a handle that cannot be one.
+        """
+        return self._halves(handle)[2]
+
+    def _halves(self, handle: str) -> tuple[sde.UserKey, int, AgentShare]:
+        IDENTIFIER.clean(handle, "handle")
+        own, broker = sde.keygen(self.search, handle, random=self._drawn(_SEARCH, handle))
+        group = self.search.system.arithmetic
+        first = draw_scalar(group, self._drawn(_READ, handle), self.lock)
+        return own, first, AgentShare(self.place, broker, (self.lock - first) % group.order)
 
     def to_bytes(self) -> bytes:
         """Write the keys."""

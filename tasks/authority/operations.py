@@ -14,6 +14,8 @@ from policyengine.primitives.checkpoints import Checkpoint, sign_checkpoint
 from policyengine.primitives.rand import SYSTEM_RANDOM, RandomSource
 from policyengine.primitives.signatures import sign
 from policyengine.trustgroups.wraps import wrap_key
+from tasks.authority.blind import BlindOperations
+from tasks.authority.refusals import RefusedError
 from tasks.authority.store import (
     KEY_BYTES,
     AuthorityState,
@@ -41,22 +43,23 @@ UNWRAPPABLE = ("encoding:", "tag:")
 GROUP_KINDS = ("key:", "overlay:")
 
 
-class RefusedError(Exception):
-    """A request the authority does not answer; the message is safe to hand back."""
-
-
 class Operations:
     """The authority's operations by name, over one state."""
 
     def __init__(self, state: AuthorityState, random: RandomSource = SYSTEM_RANDOM) -> None:
         self._state = state
         self._random = random
+        blind = BlindOperations(state, random)
         self._table: Mapping[str, Callable[..., dict[str, Any]]] = {
             "anchors": self.anchors,
             "sign": self.sign,
             "create_key": self.create_key,
             "unwrap": self.unwrap,
             "wrap_for": self.wrap_for,
+            "create_blind_master": blind.create_blind_master,
+            "enrol_blind_clients": blind.enrol_blind_clients,
+            "share_blind": blind.share_blind,
+            "seal_order_keys": blind.seal_order_keys,
             "audit_log": self.audit_log,
             "sign_checkpoint": self.sign_checkpoint,
         }

@@ -106,6 +106,7 @@ def test_places_are_named_in_one_form() -> None:
 def test_a_handle_has_the_same_share_whatever_its_tokens() -> None:
     first, share = master().enrol("c-1", [{"a"}])
     second, again = master().enrol("c-1", [{"b"}, {"c"}])
+    assert master().share("c-1") == share
     other, foreign = master().enrol("c-2", [])
     assert share == again
     assert (first.share, first.search) == (second.share, second.search)

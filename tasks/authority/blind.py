@@ -1,0 +1,211 @@
+"""Keys of the blind profiles: masters made here, leaving only sealed to who is to hold what.
+
+A master leaves the authority wrapped under the key-encryption key, a client's keys sealed for
+that client, the agent's share sealed for that agent, a key of an order-preserving attribute
+sealed for a client or a comparator. Everything is drawn from the master, so asking twice gives
+the same keys in another seal, and nothing but the master has to be kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from policyengine.blind import BlindMaster
+from policyengine.bundles.authority_seals import SecretKind, seal_secret
+from policyengine.primitives import canonical
+from policyengine.primitives.kdf import derive
+from policyengine.primitives.rand import RandomSource
+from policyengine.primitives.stream import KeyStream
+from tasks.authority.refusals import RefusedError
+from tasks.authority.store import AuthorityState
+
+MAX_BATCH: Final = 1024
+"""Most clients, handles or attributes of one request."""
+MAX_TOKENS: Final = 4096
+"""Most tokens of one variant of a subject."""
+_NAME: Final = re.compile(r"[a-z0-9-]{1,64}\Z")
+_ATTRIBUTE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_@]{0,63}\Z")
+_MAX_EPOCH: Final = 10**9
+_ORDER: Final = b"portcullis/order-key/v1"
+_ENROL: Final = b"portcullis/blind-enrolment/v1"
+# INVARIANT: an agent is never given a key of an order-preserving attribute: it would read it.
+_ORDER_READERS: Final = ("client", "comparator")
+
+
+class _Drawn:
+    """Random bytes that are the same for the same secret."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._stream = KeyStream(secret)
+
+    def token(self, size: int) -> bytes:
+        return self._stream.read(size)
+
+
+class BlindOperations:
+    """The operations about blind epochs, over the authority's state.
+
+    Args:
+        state: holds the key-encryption key.
+        random: source of new masters.
+    """
+
+    def __init__(self, state: AuthorityState, random: RandomSource) -> None:
+        self._state = state
+        self._random = random
+
+    def create_blind_master(self, *, domain: str, epoch: int) -> dict[str, Any]:
+        """A fresh master of a domain's blind epoch, wrapped, and its public key."""
+        key_id = _key_id(domain, epoch)
+        master = BlindMaster.init(self._random, domain=domain, epoch=epoch)
+        return {
+            "wrapped": self._state.wrap(key_id, master.to_bytes(), self._random),
+            "public": canonical.b64(master.public().to_bytes()),
+        }
+
+    def enrol_blind_clients(
+        self, *, domain: str, epoch: int, wrapped: str, clients: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Each client's keys, for its subject's tokens, sealed for that client."""
+        secret = self._master(domain, epoch, wrapped)
+        master = BlindMaster.from_bytes(secret)
+        found = []
+        for entry in _batch(clients):
+            handle, variants, recipient = _client(entry)
+            # Asked again, a client with the same tokens gets the same keys.
+            asked = canonical.dumps([handle, *map(list, variants)])
+            drawn = _Drawn(derive(secret, info=canonical.pack(_ENROL, asked)))
+            keys, _ = master.enrol(handle, variants, drawn)
+            sealed = _sealed(
+                "client",
+                keys.to_bytes(),
+                domain=domain,
+                epoch=epoch,
+                name=handle,
+                recipient=recipient,
+                audience=f"client:{handle}",
+            )
+            found.append(sealed)
+        return {"sealed": found}
+
+    def share_blind(
+        self,
+        *,
+        domain: str,
+        epoch: int,
+        wrapped: str,
+        agent: str,
+        recipient: str,
+        handles: list[str],
+    ) -> dict[str, Any]:
+        """An agent's shares for the clients at home there, each sealed for that agent."""
+        master = BlindMaster.from_bytes(self._master(domain, epoch, wrapped))
+        _check(_NAME, agent, "an agent")
+        public = canonical.unb64(recipient)
+        found = []
+        for handle in _batch(handles):
+            _check(_NAME, handle, "a handle")
+            sealed = _sealed(
+                "share",
+                master.share(handle).to_bytes(),
+                domain=domain,
+                epoch=epoch,
+                name=handle,
+                recipient=public,
+                audience=f"agent:{agent}",
+            )
+            found.append(sealed)
+        return {"sealed": found}
+
+    def seal_order_keys(
+        self,
+        *,
+        domain: str,
+        epoch: int,
+        wrapped: str,
+        audience: str,
+        recipient: str,
+        attributes: list[list[str]],
+    ) -> dict[str, Any]:
+        """The keys of order-preserving attributes, each sealed for one client or comparator."""
+        secret = self._master(domain, epoch, wrapped)
+        kind, _, name = _text(audience).partition(":")
+        if kind not in _ORDER_READERS:
+            raise RefusedError("keys of this kind go to clients and comparators only")
+        _check(_NAME, name, "an audience")
+        public = canonical.unb64(recipient)
+        found = []
+        for entry in _batch(attributes):
+            event_type, attribute = _pair(entry)
+            place = (event_type.encode(), attribute.encode())
+            key = derive(secret, info=canonical.pack(_ORDER, *place))
+            sealed = _sealed(
+                "order",
+                key,
+                domain=domain,
+                epoch=epoch,
+                name=f"{event_type}.{attribute}",
+                recipient=public,
+                audience=audience,
+            )
+            found.append(sealed)
+        return {"sealed": found}
+
+    def _master(self, domain: str, epoch: int, wrapped: str) -> bytes:
+        return self._state.unwrap(_key_id(domain, epoch), _text(wrapped))
+
+
+def _sealed(kind: SecretKind, secret: bytes, **place: Any) -> str:
+    return canonical.b64(seal_secret(kind, secret, **place))
+
+
+def _key_id(domain: str, epoch: int) -> str:
+    _check(_NAME, domain, "a domain")
+    if type(epoch) is not int or not 0 < epoch < _MAX_EPOCH:
+        raise RefusedError("not the number of an epoch")
+    return f"blind:{domain}:master:{epoch}"
+
+
+def _client(entry: object) -> tuple[str, tuple[tuple[str, ...], ...], bytes]:
+    if not isinstance(entry, dict) or set(entry) != {"handle", "variants", "recipient"}:
+        raise RefusedError("a client has a handle, variants and a recipient")
+    _check(_NAME, entry["handle"], "a handle")
+    variants = tuple(_tokens(each) for each in _batch(entry["variants"]))
+    return entry["handle"], variants, canonical.unb64(_text(entry["recipient"]))
+
+
+def _tokens(tokens: object) -> tuple[str, ...]:
+    if not isinstance(tokens, list) or len(tokens) > MAX_TOKENS:
+        raise RefusedError("a variant is a list of tokens")
+    if not all(isinstance(token, str) and token for token in tokens):
+        raise RefusedError("a token is text")
+    if tokens != sorted(set(tokens)):
+        raise RefusedError("the tokens of a variant are sorted and stand once")
+    return tuple(tokens)
+
+
+def _pair(entry: object) -> tuple[str, str]:
+    if not isinstance(entry, list) or len(entry) != 2:
+        raise RefusedError("an attribute is a pair of type and name")
+    for name in entry:
+        _check(_ATTRIBUTE, name, "an attribute")
+    return entry[0], entry[1]
+
+
+def _batch(items: object) -> Sequence[Any]:
+    if not isinstance(items, list) or len(items) > MAX_BATCH:
+        raise RefusedError(f"a request has a list of at most {MAX_BATCH}")
+    return items
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise RefusedError("missing, unknown or mistyped field")
+    return value
+
+
+def _check(pattern: re.Pattern[str], value: object, what: str) -> None:
+    if not isinstance(value, str) or not pattern.match(value):
+        raise RefusedError(f"not the name of {what}")

@@ -40,6 +40,7 @@ from policyengine.ope.comparator import (
     questions_to_bytes,
 )
 from policyengine.ope.conjunctions import conjunction, parse_conjunction
+from policyengine.ope.filters import RangeIndex
 from policyengine.ope.functions import MAX_DOMAIN, OrderTable, random_set
 from policyengine.ope.index import COMPACT_ROWS, ROWS, SubscriptionIndex
 from policyengine.ope.keys import (
@@ -52,11 +53,19 @@ from policyengine.ope.keys import (
 )
 from policyengine.ope.layout import Column, Layout
 from policyengine.ope.orders import SortedLocator, TreeLocator
+from policyengine.ope.ranges import (
+    ORDER,
+    RangeCipher,
+    RangeFilter,
+    RangeValues,
+    split_filter,
+)
 from policyengine.ope.wire import EncryptedEvent, EncryptedSubscription, Range, Scheme
 
 __all__ = [
     "COMPACT_ROWS",
     "MAX_DOMAIN",
+    "ORDER",
     "ROWS",
     "Broker",
     "Client",
@@ -73,7 +82,11 @@ __all__ = [
     "OrderTable",
     "Question",
     "Range",
+    "RangeCipher",
+    "RangeFilter",
+    "RangeIndex",
     "RangeKey",
+    "RangeValues",
     "Scheme",
     "Slot",
     "SortedLocator",
@@ -98,4 +111,5 @@ __all__ = [
     "sbm2_broker",
     "sbm2_client",
     "split_column",
+    "split_filter",
 ]

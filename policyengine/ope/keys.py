@@ -10,6 +10,7 @@ Source: paper 003, Alg. 2 (initialisation); the schemes are SBM-I and SBM-II.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -33,8 +34,11 @@ _SECRET: Final = 32
 _CLIENT_KEY: Final = b"portcullis/order-key/v1"
 _COMPARATOR_KEY: Final = b"portcullis/comparator-key/v1"
 _SLOT_DIGITS: Final = 32
+_MARK: Final = "c"
 _FORM_DIGITS: Final = 16
-_DIRECTIONS: Final = ("", FORWARD, BACKWARD)
+_COLUMN: Final = re.compile(
+    f"{_MARK}([0-9a-f]{{{_SLOT_DIGITS}}})([0-9a-f]{{{_FORM_DIGITS}}})([{BACKWARD}{FORWARD}]?)"
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Slot:
             declared: the attribute's type; another domain of values is another column.
             direction: `^` or `$` for texts, else empty.
         """
-        return self.name + form_of(declared) + direction
+        return _MARK + self.name + form_of(declared) + direction
 
     def _packed(self) -> bytes:
         number = self.epoch.to_bytes(8, "big")
@@ -252,12 +256,10 @@ def split_column(column: str) -> tuple[str, str, str]:
     Raises:
         InputError: `invalid` for anything that `Slot.column` does not return.
     """
-    slot, form = column[:_SLOT_DIGITS], column[_SLOT_DIGITS : _SLOT_DIGITS + _FORM_DIGITS]
-    direction = column[_SLOT_DIGITS + _FORM_DIGITS :]
-    digits = set(slot + form) <= set("0123456789abcdef")
-    if not digits or len(form) != _FORM_DIGITS or direction not in _DIRECTIONS:
+    found = _COLUMN.fullmatch(column)
+    if found is None:
         raise InputError("invalid", "this is no column's name", where="column")
-    return slot, form, direction
+    return found[1], found[2], found[3]
 
 
 def _check_secret(secret: bytes) -> None:

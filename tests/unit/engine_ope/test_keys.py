@@ -155,7 +155,17 @@ def test_a_slot_has_one_key():
         KeyringComparator([key().comparator_key(), key(seed=b"other").comparator_key()])
 
 
-@pytest.mark.parametrize("column", ["", "f" * 47, "g" * 48, "f" * 48 + "x", "f" * 48 + "^$"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        "",
+        "c" + "f" * 47,
+        "d" + "f" * 48,
+        "c" + "g" * 48,
+        "c" + "f" * 48 + "x",
+        "c" + "f" * 48 + "^$",
+    ],
+)
 def test_other_names_are_no_columns(column):
     with pytest.raises(InputError):
         split_column(column)

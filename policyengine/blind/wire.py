@@ -25,7 +25,7 @@ _SUM: Final = 16
 _HEAD: Final = 2
 _PERSON: Final = b"portcullis-blind"
 
-MASTER, PUBLIC, CLIENT, SHARE, PART, ROUTED, FILTER = range(1, 8)
+MASTER, PUBLIC, CLIENT, SHARE, PART, ROUTED, DELIVERED, FILTER = range(1, 9)
 _NAMES: Final = {
     MASTER: "master key",
     PUBLIC: "public key",
@@ -33,6 +33,7 @@ _NAMES: Final = {
     SHARE: "agent's share",
     PART: "part",
     ROUTED: "part on its way",
+    DELIVERED: "delivery",
     FILTER: "filter",
 }
 

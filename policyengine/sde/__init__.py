@@ -34,6 +34,7 @@ from policyengine.sde.filters import (
 )
 from policyengine.sde.group import GroupName
 from policyengine.sde.keys import BrokerKey, MasterKey, UserKey, init, keygen
+from policyengine.sde.making import TrapdoorMaker
 from policyengine.sde.matcher import MEMORY, Matcher
 from policyengine.sde.matching import matches
 from policyengine.sde.oneshot import sde_match
@@ -53,6 +54,7 @@ __all__ = [
     "PreparedFilter",
     "Shares",
     "System",
+    "TrapdoorMaker",
     "UserEvent",
     "UserFilter",
     "UserKey",

@@ -137,13 +137,13 @@ def encrypt_event(
         raise InputError("invalid", f"the padding is from 1 to {MAX_TRAPDOORS}", where="padding")
     elements = elements_of(values, schema, ranges=ranges)
     hidden: list[tuple[str, Element | None]] = [(element.token, element) for element in elements]
-    hidden += [(token, None) for token in _pads(-len(elements) % padding, padding, random)]
+    hidden += [(token, None) for token in pads(-len(elements) % padding, padding, random)]
     if len(hidden) > MAX_TRAPDOORS:
         raise InputError("too-large", f"the event needs over {MAX_TRAPDOORS} trapdoors")
     group = key.system.arithmetic
     h_to = group.powers_of(group.load(key.public))
     made = sorted(
-        ((*_trapdoor(key, token, h_to, random), element) for token, element in hidden),
+        ((*trapdoor(key, token, h_to, random), element) for token, element in hidden),
         key=lambda entry: entry[0],
     )
     event = UserEvent(key.system, key.user, tuple((first, second) for first, second, _ in made))
@@ -172,7 +172,7 @@ def reencrypt_event(key: BrokerKey, event: UserEvent) -> EncryptedEvent:
     return EncryptedEvent(event.system, finished)
 
 
-def _trapdoor(
+def trapdoor(
     key: UserKey, token: str, h_to: Callable[[int], GroupElement], random: RandomSource
 ) -> tuple[bytes, bytes]:
     """Return td1 = g^(sigma-r) and td2 = (h g^-x1)^r g^(x1 sigma) = h^r g^(x1 (sigma-r))."""
@@ -183,7 +183,7 @@ def _trapdoor(
     return group.encode(group.generated(rest)), group.encode(second)
 
 
-def _pads(count: int, padding: int, random: RandomSource) -> Iterable[str]:
+def pads(count: int, padding: int, random: RandomSource) -> Iterable[str]:
     """Choose so many of the padding's tokens; no element's token begins with a letter."""
     drawn = [(random.token(_DRAW), number) for number in range(padding)] if count else []
     return [f"pad {number}" for _, number in sorted(drawn)[:count]]

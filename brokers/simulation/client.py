@@ -130,6 +130,7 @@ class SimulatedClient(Node):
         self.profile = Profile(site.handle, organisation.domain, keys)
         self.handled = Handled()
         self.refused_wishes: dict[str, str] = {}
+        self._compiled: tuple[tuple[str, tuple[str, ...]], Interests] | None = None
         self._identifiers = self.chance.child("identifiers")
         self._unfinished: str | None = None
         self._given: list[Publication] = []
@@ -261,8 +262,11 @@ class SimulatedClient(Node):
         policy = self.policy.current
         if policy is None:
             return False
-        pairs = [(wish.type, wish.filter) for wish in self._disk.wishes.values()]
-        return Interests.build(policy.types, pairs).meet(event)
+        kept = (policy.digest, tuple(self._disk.wishes))
+        if self._compiled is None or self._compiled[0] != kept:
+            pairs = [(wish.type, wish.filter) for wish in self._disk.wishes.values()]
+            self._compiled = (kept, Interests.build(policy.types, pairs))
+        return self._compiled[1].meet(event)
 
     def _hand_out(self, event: Event) -> None:
         handled, name = self.handled, event.publication

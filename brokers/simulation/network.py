@@ -18,7 +18,6 @@ from brokers.ports import Message, Outgoing, TransportError
 from brokers.simulation.chance import Chance
 from brokers.simulation.timeline import START, Timeline
 
-
 _DEAD = "pc.dead."
 
 

@@ -1,0 +1,267 @@
+"""Random organisations for the simulation, and a plain reading of what must come of them.
+
+The reading evaluates expressions, filters and attribute lists event by event, and shares
+nothing with the encodings, bundles and agents that the simulation runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from brokers.simulation.chance import Chance
+from brokers.simulation.client import Publication
+from brokers.simulation.organisation import AgentSite, ClientSite, Plan, Rule
+from policyengine.attributes import AttributeType, evaluate, parse
+from policyengine.events import AttributeSpec, TypeSpec
+
+CARRIERS = ("aa", "dl", "ua")
+ROLES = ("clerk", "guard", "pilot")
+_ENUM = AttributeType("enum", values=CARRIERS)
+_NUMBER = AttributeType("int", minimum=0, maximum=9)
+SUBJECT = {
+    "subject.role": AttributeType("enum", values=ROLES),
+    "subject.carrier": _ENUM,
+    "subject.level": _NUMBER,
+}
+INHERITED = {"carrier": _ENUM, "delay": _NUMBER, "tail": AttributeType("string")}
+OWN = {"gate": _NUMBER, "crew": AttributeType("string")}
+ATTRIBUTES: Mapping[str, Mapping[str, AttributeType]] = {
+    "Flight": INHERITED,
+    "Departure": {**INHERITED, **OWN},
+}
+PROTECTED = {"tail": "tail-key", "crew": "crew-key"}
+OVERLAYS = ("north", "south")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How attributes are protected and carried.
+
+    Args:
+        name: of the profile.
+        keys: whether `tail` and `crew` are under attribute keys.
+        keyless: whether some agent may lack a key.
+        split: whether events are split over two overlays.
+    """
+
+    name: str
+    keys: bool = False
+    keyless: bool = False
+    split: bool = False
+
+
+PROFILES = (
+    Profile("clear"),
+    Profile("attribute keys", keys=True),
+    Profile("attribute keys, some agents without", keys=True, keyless=True),
+    Profile("split", keys=True, split=True),
+)
+
+
+@dataclass
+class Scene:
+    """A random organisation with its subscriptions and events.
+
+    Args:
+        chance: decides everything.
+        profile: see `Profile`.
+    """
+
+    chance: Chance
+    profile: Profile
+    wishes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.plan = self._plan()
+        self.sites = {site.handle: site for site in self.plan.clients}
+        self.rules = [
+            (rule, parse(rule.expression, _schema(rule.type), joins=True))
+            for rule in self.plan.rules
+        ]
+
+    # drawing
+
+    def _plan(self) -> Plan:
+        chance, profile = self.chance, self.profile
+        overlays = OVERLAYS if profile.split else OVERLAYS[:1]
+        agents = tuple(
+            AgentSite(f"{overlay}-{number}", overlay)
+            for overlay in overlays
+            for number in range(2 + chance.below(3))
+        )
+        clients = tuple(self._client(number, agents) for number in range(10))
+        holders = {
+            key: tuple(
+                site.name for site in agents if not (profile.keyless and chance.happens(0.4))
+            )
+            for key in PROTECTED.values()
+        }
+        rules = [self._rule(number, "publish") for number in range(2)]
+        rules += [self._rule(number + 2, "subscribe") for number in range(4)]
+        return Plan(
+            domain="random",
+            types=self._types(),
+            schema=SUBJECT,
+            rules=tuple(rules),
+            agents=agents,
+            clients=clients,
+            key_holders=holders if profile.keys else {},
+            splits={"Flight": (("north", ("carrier", "crew")), ("south", ("delay",)))}
+            if profile.split
+            else {},
+        )
+
+    def _types(self) -> tuple[TypeSpec, ...]:
+        def spec(name: str, kind: AttributeType) -> AttributeSpec:
+            key = PROTECTED.get(name)
+            return AttributeSpec(name, kind, (key,) if key and self.profile.keys else ())
+
+        flight = tuple(spec(*one) for one in INHERITED.items())
+        departure = tuple(spec(*one) for one in OWN.items())
+        return TypeSpec("Flight", None, flight), TypeSpec("Departure", "Flight", departure)
+
+    def _client(self, number: int, agents: tuple[AgentSite, ...]) -> ClientSite:
+        chance = self.chance
+        subject: dict[str, Any] = {"subject.role": chance.pick(ROLES)}
+        if chance.happens(0.8):
+            subject["subject.carrier"] = chance.pick(CARRIERS)
+        if chance.happens(0.8):
+            subject["subject.level"] = chance.below(10)
+        overlays = dict.fromkeys(site.overlay for site in agents)
+        homes = {
+            overlay: chance.pick([site.name for site in agents if site.overlay == overlay])
+            for overlay in overlays
+        }
+        return ClientSite(f"client-{number}", subject, homes)
+
+    def _rule(self, number: int, action: str) -> Rule:
+        chance = self.chance
+        kind = chance.pick(["Flight", "Flight", "Departure"])
+        if action == "publish" and chance.happens(0.5):
+            return Rule(f"rule-{number}", action, "Flight", "has(subject.role)")
+        tests = [self._subject_test() for _ in range(1 + chance.below(2))]
+        text = f" {chance.pick(['&&', '||'])} ".join(tests)
+        if chance.happens(0.6 if action == "subscribe" else 0.3):
+            text = f"({text}) {chance.pick(['&&', '&&', '||'])} {self._event_test()}"
+        elif chance.happens(0.5):
+            text = f"({text}) && subject.carrier == event.carrier"
+        names = sorted(ATTRIBUTES[kind])
+        listed = chance.sample(names, 1 + chance.below(len(names)))
+        return Rule(
+            f"rule-{number}", action, kind, text, tuple(listed) if chance.happens(0.6) else None
+        )
+
+    def _subject_test(self) -> str:
+        chance = self.chance
+        return chance.pick(
+            [
+                f'subject.role == "{chance.pick(ROLES)}"',
+                f'subject.role != "{chance.pick(ROLES)}"',
+                f"subject.level {chance.pick(['<', '>=', '=='])} {chance.below(10)}",
+                f'subject.carrier in ["{chance.pick(CARRIERS)}", "ua"]',
+                "!has(subject.level)",
+                "has(subject.carrier)",
+            ]
+        )
+
+    def _event_test(self) -> str:
+        chance = self.chance
+        return chance.pick(
+            [
+                f'event.carrier == "{chance.pick(CARRIERS)}"',
+                f'event.carrier != "{chance.pick(CARRIERS)}"',
+                f"event.delay {chance.pick(['>', '<='])} {chance.below(10)}",
+                "has(event.delay)",
+                "!has(event.tail)",
+            ]
+        )
+
+    def wish(self, handle: str) -> tuple[str, str]:
+        """Draw one more subscription of a client."""
+        chance = self.chance
+        kind = chance.pick(["Flight", "Flight", "Departure"])
+        text = chance.pick(
+            [
+                "",
+                f"delay > {chance.below(10)}",
+                f'carrier == "{chance.pick(CARRIERS)}" || delay == {chance.below(10)}',
+                f'tail == "n{chance.below(3)}"',
+                f"!has(tail) && delay <= {chance.below(10)}",
+            ]
+        )
+        self.wishes.setdefault(handle, []).append((kind, text))
+        return kind, text
+
+    def event(self) -> tuple[str, dict[str, Any]]:
+        """Draw an event."""
+        chance = self.chance
+        kind = chance.pick(sorted(ATTRIBUTES))
+        values: dict[str, Any] = {
+            "carrier": chance.pick(CARRIERS),
+            "delay": chance.below(10),
+            "tail": f"n{chance.below(3)}",
+            "gate": chance.below(10),
+            "crew": f"c{chance.below(3)}",
+        }
+        own = ATTRIBUTES[kind]
+        return kind, {n: v for n, v in values.items() if n in own and chance.happens(0.8)}
+
+    # the plain reading
+
+    def permitted(
+        self, action: str, handle: str, kind: str, values: Mapping[str, Any]
+    ) -> set[str] | None:
+        """Attributes of an event that a client may write or read; None: not the event at all."""
+        facts = dict(self.sites[handle].subject)
+        facts |= {f"event.{name}": value for name, value in values.items()}
+        found: set[str] | None = None
+        for rule, expression in self.rules:
+            if rule.action != action or kind not in (rule.type, *_below(rule.type)):
+                continue
+            if evaluate(expression, facts):
+                names = values if rule.attributes is None else rule.attributes
+                found = (found or set()) | (set(names) & set(values))
+        return found
+
+    def expected(self, handle: str, publication: Publication) -> Mapping[str, Any] | None:
+        """What a subscriber must get of an event that was accepted."""
+        kind, values = publication.type, publication.values
+        publisher = publication.publisher
+        written = self.permitted("publish", publisher, kind, values)
+        readable = self.permitted("subscribe", handle, kind, values)
+        if written is None or readable is None:
+            return None
+        shown = {
+            name: value
+            for name, value in values.items()
+            if name in written and name in readable
+            and self._opens(publisher, name) and self._opens(handle, name)
+        }  # fmt: skip
+        wanted = any(
+            kind in (wanted, *_below(wanted)) and _meets(wanted, text, shown)
+            for wanted, text in self.wishes.get(handle, ())
+        )
+        return shown if wanted else None
+
+    def _opens(self, handle: str, name: str) -> bool:
+        """Whether the home agent through which an attribute passes holds its key."""
+        if not self.profile.keys or name not in PROTECTED:
+            return True
+        overlay = "north"
+        if self.profile.split:
+            overlay = "south" if name not in ("carrier", "crew") else "north"
+        return self.sites[handle].homes[overlay] in self.plan.key_holders[PROTECTED[name]]
+
+
+def _schema(kind: str) -> dict[str, AttributeType]:
+    return {**SUBJECT, **{f"event.{name}": one for name, one in ATTRIBUTES[kind].items()}}
+
+
+def _below(kind: str) -> tuple[str, ...]:
+    return ("Departure",) if kind == "Flight" else ()
+
+
+def _meets(kind: str, text: str, shown: Mapping[str, Any]) -> bool:
+    return not text or evaluate(parse(text, dict(ATTRIBUTES[kind])), shown)

@@ -11,7 +11,8 @@ The key of a value is derived from two secrets:
 The lock is new in every part. A capsule says nothing of an event, so a publisher uses it again
 for the same policy, `CAPSULE_USES` times at most, and a subscriber remembers what it opened:
 pairings are then paid once for many events (ADR 0034). A value is bound to domain, blind epoch,
-publication, part, type and attribute; its length is hidden in steps of 32 bytes.
+publication, part and attribute, not to the type (an agent may lower it); its length is hidden
+in steps of 32 bytes.
 """
 
 from __future__ import annotations
@@ -57,18 +58,15 @@ class Context:
     Args:
         publication: the publication's identifier.
         part: index of the part.
-        type: the event's type.
     """
 
     publication: str
     part: int
-    type: str
 
     def bound(self, place: Place, name: str) -> bytes:
         """The context of one attribute as bytes."""
         number = str(self.part).encode()
-        texts = (self.publication.encode(), number, self.type.encode(), name.encode())
-        return pack(_KEY, *place.fields, *texts)
+        return pack(_KEY, *place.fields, self.publication.encode(), number, name.encode())
 
 
 class LockMaker:

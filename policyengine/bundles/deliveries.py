@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated
 
 from policyengine.bundles.contexts import DELIVERY
-from policyengine.bundles.limits import MAX_MESSAGE
+from policyengine.bundles.limits import BLIND, MAX_MESSAGE
 from policyengine.bundles.publications import PART, PARTS, VALUES, Value
 from policyengine.bundles.sealing import (
     check_signature,
@@ -49,6 +49,7 @@ class Delivery(Record):
         epoch: encoding epoch in which the part was matched.
         attributes: name -> value that the subscriber may read.
         withheld: name -> why it may not.
+        blind: `blind.BlindDelivery`, of the attributes that agents may not have.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -62,6 +63,7 @@ class Delivery(Record):
     epoch: Annotated[int, UINT]
     attributes: Annotated[Mapping[str, Value], VALUES]
     withheld: Annotated[Mapping[str, str], MapOf(LABEL, SENTENCE, 1024)]
+    blind: Annotated[bytes, BLIND] = b""
 
     def _agree(self) -> None:
         if self.part >= self.parts:

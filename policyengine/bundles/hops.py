@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from policyengine.bundles.contexts import HOP
-from policyengine.bundles.limits import MAX_MESSAGE, TAGS
+from policyengine.bundles.limits import BLIND, MAX_MESSAGE, TAGS
 from policyengine.bundles.publications import PART, PARTS, VALUES, Value
 from policyengine.bundles.sealing import look_up, read_body, reject, write_body
 from policyengine.errors import (
@@ -62,6 +62,7 @@ class RoutedPart(Record):
         origin: name of the agent that admitted it.
         clear: name -> value of public attributes.
         sealed: name -> key name -> `<epoch>:<base64>` of attributes under keys.
+        blind: `blind.RoutedBlind`, of the attributes that agents may not have.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -78,6 +79,7 @@ class RoutedPart(Record):
     origin: Annotated[str, IDENTIFIER]
     clear: Annotated[Mapping[str, Value], VALUES]
     sealed: Annotated[Mapping[str, Mapping[str, str]], _SEALED]
+    blind: Annotated[bytes, BLIND] = b""
 
     def _agree(self) -> None:
         if self.part >= self.parts:

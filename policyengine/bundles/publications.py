@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated
 
 from policyengine.bundles.contexts import PUBLICATION
-from policyengine.bundles.limits import MAX_MESSAGE, MAX_PARTS, TAGS, values_codec
+from policyengine.bundles.limits import BLIND, MAX_MESSAGE, MAX_PARTS, TAGS, values_codec
 from policyengine.bundles.sealing import (
     Signed,
     check_signature,
@@ -54,6 +54,7 @@ class PublicationPart(Record):
         issued: seconds since 1970.
         tags: routing tags, 16 bytes each.
         attributes: name -> value.
+        blind: `blind.BlindPart`, of the attributes that agents may not have.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -68,6 +69,7 @@ class PublicationPart(Record):
     issued: Annotated[int, UINT]
     tags: Annotated[tuple[bytes, ...], TAGS]
     attributes: Annotated[Mapping[str, Value], VALUES]
+    blind: Annotated[bytes, BLIND] = b""
 
     def _agree(self) -> None:
         if self.part >= self.parts:

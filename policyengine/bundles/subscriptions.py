@@ -27,6 +27,7 @@ from policyengine.primitives.records import (
     LABEL,
     SENTENCE,
     UINT,
+    Binary,
     Boolean,
     Choice,
     ListOf,
@@ -51,6 +52,9 @@ class SubscribeRequest(Record):
         type: event type; its sub-types are included.
         filter: expression over the event's attributes; empty for all events.
         issued: seconds since 1970.
+        blind: the filter as `blind.BlindFilter`, once for every blind epoch that is open, where
+            it names attributes that agents may not have; `filter` is then what every such event
+            meets of the others.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -61,6 +65,7 @@ class SubscribeRequest(Record):
     type: Annotated[str, LABEL]
     filter: Annotated[str, Text(None, MAX_FILTER, "must be an expression of at most 64 KiB")]
     issued: Annotated[int, UINT]
+    blind: Annotated[tuple[bytes, ...], ListOf(Binary(1, MAX_SMALL), 8)] = ()
 
 
 @dataclass(frozen=True)

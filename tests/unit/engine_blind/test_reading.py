@@ -87,9 +87,8 @@ def test_nothing_opens_without_the_agents_share() -> None:
 def test_a_value_opens_nowhere_else() -> None:
     part = routed()
     for context in (
-        Context("1" * 32, 0, "Admission"),
-        Context("0" * 32, 1, "Admission"),
-        Context("0" * 32, 0, "Other"),
+        Context("1" * 32, 0),
+        Context("0" * 32, 1),
     ):
         assert opened(doctor(), part, EVERY, context)[0] == {}
     swapped = {"age": "ill", "ill": "age", "name": "name", "unit": "unit"}

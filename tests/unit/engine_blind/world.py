@@ -32,7 +32,7 @@ DOCTORS = ReadPolicy.of([["doctor"], ["nurse", "ward 1"]])
 ANYONE = ReadPolicy.of([[]])
 POLICIES = {"name": DOCTORS, "age": DOCTORS, "ill": ReadPolicy.of([["doctor"]]), "unit": ANYONE}
 EVERY = frozenset(SCHEMA)
-CONTEXT = Context("0" * 32, 0, "Admission")
+CONTEXT = Context("0" * 32, 0)
 VALUES: Mapping[str, Value] = {"name": "Alice Ash", "age": 41, "ill": True, "unit": "b"}
 
 

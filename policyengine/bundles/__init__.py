@@ -13,6 +13,7 @@ from policyengine.bundles.addresses import (
     hop_queue,
     identifier,
     publish_queue,
+    retry_queue,
     split_audience,
 )
 from policyengine.bundles.anchors import TrustAnchors
@@ -192,6 +193,7 @@ __all__ = [
     "publish_queue",
     "read_policy",
     "rendezvous",
+    "retry_queue",
     "seal_announcement",
     "seal_carried",
     "seal_delivery",

@@ -71,3 +71,8 @@ def delivery_queue(handle: str) -> str:
 def dead_queue(agent: str) -> str:
     """Return the queue to which an agent moves what it cannot handle."""
     return f"pc.dead.{identifier(agent, 'agent')}"
+
+
+def retry_queue(agent: str, domain: str) -> str:
+    """Return the queue to which an operator moves clients' messages for another attempt."""
+    return f"pc.again.{identifier(agent, 'agent')}.{identifier(domain, 'domain')}"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import ssl
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from brokers.adapters.stomp import BrokersFile
 from tasks.local.activemq import ACCOUNTS, ActiveMQ, probe
 from tasks.local.processes import group_alive
 from tests.support.certificates import Certificates, make_certificates
@@ -163,3 +167,24 @@ def test_a_tls_broker_demands_a_certificate_that_it_trusts(
             bare.connect()
     finally:
         broker.stop()
+
+
+def test_a_development_broker_starts_with_one_command_and_stops_cleanly(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "tasks.local.activemq", "--folder", str(tmp_path), "--name", "x"]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(4)]
+        assert "answers on 127.0.0.1:" in lines[-1]
+        broker = BrokersFile.load(tmp_path / "brokers-control.json").control_broker()
+        assert probe.connected(
+            broker.host, broker.port, login=broker.login, passcode=broker.passcode
+        )
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert not probe.connected(
+            broker.host, broker.port, login=broker.login, passcode=broker.passcode
+        )
+    finally:
+        process.kill()
+        process.communicate()

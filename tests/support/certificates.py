@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,51 @@ def make_certificates(folder: Path) -> Certificates:
     )
 
 
+class Issuer:
+    """An operator's authority: a broker's key stores and certificates under names of one's choice.
+
+    Args:
+        folder: for all files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._numbers = itertools.count(1)
+        authority = _certificate("operator", self._key, "operator", self._key)
+        (folder / "ca.pem").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+        self._authority = authority
+
+    def equip(self, folder: Path) -> None:
+        """Put what `render_activemq` leaves to the operator beside the rendered files."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        broker = _certificate("127.0.0.1", key, "operator", self._key)
+        locked = serialization.BestAvailableEncryption(_PASSWORD.encode())
+        (folder / "broker.p12").write_bytes(
+            pkcs12.serialize_key_and_certificates(b"broker", key, broker, [self._authority], locked)
+        )
+        trusted = [pkcs12.PKCS12Certificate(self._authority, b"ca")]
+        (folder / "trust.p12").write_bytes(pkcs12.serialize_java_truststore(trusted, locked))
+        (folder / "credentials.properties").write_text(
+            f"keystore.password={_PASSWORD}\ntruststore.password={_PASSWORD}\n"
+        )
+
+    def issue(self, subject: x509.Name, key: Any = None) -> TlsClient:
+        """A certificate under this name and its key, as three PEM files."""
+        number = next(self._numbers)
+        own = key or ec.generate_private_key(ec.SECP256R1())
+        certificate = _build(subject, own, _name("operator"), self._key).sign(
+            self._key, hashes.SHA256()
+        )
+        return _write_client(self._folder, f"issued-{number}", certificate, own)
+
+
+def named(common_name: str, unit: str, *more: tuple[x509.ObjectIdentifier, str]) -> x509.Name:
+    """A distinguished name, least specific part first as certificates have it."""
+    parts = [*more, (NameOID.ORGANIZATIONAL_UNIT_NAME, unit), (NameOID.COMMON_NAME, common_name)]
+    return x509.Name([x509.NameAttribute(oid, value) for oid, value in parts])
+
+
 def client_certificate(
     key: Any,
     *,
@@ -80,6 +126,10 @@ def _client(
 ) -> TlsClient:
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = _certificate(name, key, issuer, issuer_key)
+    return _write_client(folder, name, certificate, key)
+
+
+def _write_client(folder: Path, name: str, certificate: x509.Certificate, key: Any) -> TlsClient:
     certificate_path, key_path = folder / f"{name}.pem", folder / f"{name}.key"
     certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     key_path.write_bytes(
@@ -99,21 +149,31 @@ def _certificate(
     issuer: str,
     issuer_key: ec.EllipticCurvePrivateKey,
 ) -> x509.Certificate:
-    now = datetime.datetime.now(datetime.UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(_name(name))
-        .issuer_name(_name(issuer))
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _DAY)
-        .not_valid_after(now + _DAY)
-        .add_extension(x509.BasicConstraints(ca=name == issuer, path_length=None), critical=True)
+    builder = _build(_name(name), key, _name(issuer), issuer_key).add_extension(
+        x509.BasicConstraints(ca=name == issuer, path_length=None), critical=True
     )
     if name == "127.0.0.1":
         address = x509.IPAddress(ipaddress.ip_address(name))
         builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
     return builder.sign(issuer_key, hashes.SHA256())
+
+
+def _build(
+    subject: x509.Name, key: Any, issuer: x509.Name, issuer_key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    # Two keys under one issuer name must not be taken for one another when a chain is built.
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _DAY)
+        .not_valid_after(now + _DAY)
+        .add_extension(identifier, critical=False)
+    )
 
 
 def _name(common_name: str) -> x509.Name:

@@ -17,6 +17,7 @@ def test_names_of_audiences_and_queues():
     assert addresses.hop_queue("alpha", "heating") == "pc.hop.alpha.heating"
     assert addresses.delivery_queue("p-01") == "pc.deliver.p-01"
     assert addresses.dead_queue("alpha") == "pc.dead.alpha"
+    assert addresses.retry_queue("alpha", "heating") == "pc.again.alpha.heating"
     assert addresses.REQUESTS_QUEUE == "pc.requests"
 
 
@@ -32,6 +33,8 @@ def test_what_is_no_identifier_names_no_queue(name):
         lambda: addresses.hop_queue(name, "heating"),
         lambda: addresses.hop_queue("alpha", name),
         lambda: addresses.delivery_queue(name),
+        lambda: addresses.retry_queue(name, "heating"),
+        lambda: addresses.retry_queue("alpha", name),
         lambda: addresses.dead_queue(name),
         lambda: addresses.identifier(name),
     ):

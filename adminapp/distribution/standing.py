@@ -1,0 +1,85 @@
+"""Who may stand at an ActiveMQ broker, and with whom they deal there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from adminapp.distribution.serving import clients_of, domains_of_agent, homes_of, serving_agents
+from adminapp.identity.models import Agent, Domain, Overlay
+
+
+@dataclass(frozen=True)
+class StandingAgent:
+    """An agent that is not banned.
+
+    Args:
+        name: its name.
+        overlay: the overlay it stands on.
+        domains: names of the domains that it serves.
+    """
+
+    name: str
+    overlay: str
+    domains: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StandingClient:
+    """A living principal that registered keys.
+
+    Args:
+        handle: its name at brokers.
+        certificate_subject: of the certificate it registered (RFC 4514), or "".
+        domain: the domain it belongs to.
+        homes: overlay -> its home agent there.
+    """
+
+    handle: str
+    certificate_subject: str
+    domain: str
+    homes: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Everybody who takes part, as the administration model has it at one moment."""
+
+    agents: tuple[StandingAgent, ...]
+    clients: tuple[StandingClient, ...]
+
+    def on(self, overlay: str) -> Standing:
+        """Those who have business at the broker of one overlay."""
+        return Standing(
+            tuple(one for one in self.agents if one.overlay == overlay),
+            tuple(one for one in self.clients if overlay in dict(one.homes)),
+        )
+
+
+@transaction.atomic
+def standing() -> Standing:
+    """Read it; banned agents, revoked principals and lapsed certificates are left out."""
+    agents = Agent.objects.filter(state=Agent.State.ACTIVE).select_related("overlay")
+    clients: list[StandingClient] = []
+    for domain in Domain.objects.order_by("name"):
+        serving = {agent.name for agent in serving_agents(domain)}
+        for row in clients_of(domain):
+            homes = tuple(homes_of(row, serving).items())
+            clients.append(StandingClient(row.handle, row.certificate_subject, domain.name, homes))
+    return Standing(
+        tuple(
+            StandingAgent(one.name, one.overlay.name, _domains(one))
+            for one in agents.order_by("name")
+        ),
+        tuple(sorted(clients, key=lambda client: client.handle)),
+    )
+
+
+def _domains(agent: Agent) -> tuple[str, ...]:
+    return tuple(domains_of_agent(agent).order_by("name").values_list("name", flat=True))
+
+
+def overlay_exists(name: str) -> bool:
+    """Whether there is an overlay of this name."""
+    return Overlay.objects.filter(name=name).exists()

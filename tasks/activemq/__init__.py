@@ -1,0 +1,1 @@
+"""ActiveMQ's own configuration, rendered from the administration model."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from policyengine.bundles import TrustedState
+from policyengine.ope import Question
 from policyengine.primitives.hpke import SealingKey
 from policyengine.primitives.signatures import SigningKey
 
@@ -26,6 +27,10 @@ class TransportError(Exception):
     def __init__(self, message: str, *, refused: bool = False) -> None:
         super().__init__(message)
         self.refused = refused
+
+
+class ComparatorAway(Exception):
+    """The comparator cannot be asked now, or has no key of a column yet: what needs it waits."""
 
 
 @dataclass(frozen=True)
@@ -164,3 +169,18 @@ class EventLog(Protocol):
 
     def record(self, entries: Iterable[SeenEntry], *, now: float) -> None:
         """Add entries durably; returns when they survive a crash."""
+
+
+class ComparatorPort(Protocol):
+    """The one party beside clients that opens order-preserving ciphertexts (paper 003, SBM-II)."""
+
+    def compare(self, questions: Sequence[Question]) -> Sequence[int]:
+        """Place each needle among its pivots; one call is one round trip.
+
+        Raises:
+            ComparatorAway: it cannot be asked, or lacks a key; asking again later may help.
+            DecryptionError: a ciphertext does not open.
+        """
+
+    def close(self) -> None:
+        """Disconnect; asking again connects again."""

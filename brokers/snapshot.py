@@ -17,6 +17,9 @@ from bitarray import bitarray, frozenbitarray
 
 from policyengine.anonset.batch import SubjectMatrix
 from policyengine.anonset.parameters import Parameters
+from policyengine.anonset.tags import tags
+from policyengine.attributes import Predicate, Value, tokens_of
+from policyengine.attributes.literals import Literal
 from policyengine.bundles import (
     AgentContent,
     AgentRef,
@@ -31,8 +34,12 @@ from policyengine.events import AttributeSpec, EventTypes, TypeSpec
 from policyengine.primitives.hpke import SealingKey
 from policyengine.trustgroups import EpochState, Wrap, may_open, may_seal, open_wrap
 
+EVENT = "event."
+"""How policies name an event's attributes."""
 _KEY = "key:"
 _OVERLAY = "overlay:"
+LOWER = "lower"
+"""Action of rules by which a publication may become one of a super-type."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +51,19 @@ class Rule:
         tags: routing tags (16 bytes each) that an event must carry, all of them.
         attributes: names that it permits, or None for all.
         authorised: bit i is set where client i of the epoch is authorised.
+        suppresses: names whose place is kept where no rule permits them.
+        lowers: names that a super-type must lack for the event to become one of it; None
+            for a rule that permits.
+        proof: what the values of a publication must prove, see `EpochPolicy.proofs`.
     """
 
     policy: str
     tags: frozenset[bytes]
     attributes: frozenset[str] | None
     authorised: frozenbitarray
+    suppresses: frozenset[str] = frozenset()
+    lowers: frozenset[str] | None = None
+    proof: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -64,6 +78,11 @@ class RuleIndex:
     always: tuple[Rule, ...]
     by_tag: Mapping[bytes, tuple[Rule, ...]]
 
+    @property
+    def tags(self) -> frozenset[bytes]:
+        """Every tag that some rule asks for."""
+        return frozenset(tag for rules in self.by_tag.values() for r in rules for tag in r.tags)
+
     def matching(self, tags: frozenset[bytes]) -> list[Rule]:
         """The rules whose event tags are all among `tags`."""
         found = list(self.always)
@@ -72,7 +91,7 @@ class RuleIndex:
         return found
 
 
-_NO_RULES = RuleIndex((), {})
+NO_RULES = RuleIndex((), {})
 
 
 @dataclass(frozen=True)
@@ -84,16 +103,31 @@ class EpochPolicy:
         state: `staged`, `current` or `draining`.
         positions: handle -> its bit in `Rule.authorised`.
         rules: (action, event type) -> the rules that hold for events of exactly that type.
+        proof_key: see `EpochContent`; empty where nothing is to be proved.
+        predicates: what values are tested for to prove something.
     """
 
     epoch: int
     state: EpochState
     positions: Mapping[str, int]
     rules: Mapping[tuple[str, str], RuleIndex]
+    proof_key: bytes = field(default=b"", repr=False)
+    predicates: tuple[Predicate, ...] = ()
 
     def index(self, action: str, event_type: str) -> RuleIndex:
-        """The rules of an action (`publish`, `subscribe`) for an event type."""
-        return self.rules.get((action, event_type), _NO_RULES)
+        """The rules of an action (`publish`, `lower`, `subscribe`) for an event type."""
+        return self.rules.get((action, event_type), NO_RULES)
+
+    def proofs(self, values: Mapping[str, Value]) -> frozenset[bytes] | None:
+        """What an event's values prove, to be held against `Rule.proof`; None: all of it.
+
+        Args:
+            values: attribute name -> value, of the whole event.
+        """
+        if not self.proof_key:
+            return None
+        named = {EVENT + name: value for name, value in values.items()}
+        return frozenset(tags(self.proof_key, tokens_of(named, self.predicates)))
 
 
 @dataclass(frozen=True)
@@ -227,7 +261,7 @@ def _build(
         agents={ref.name: ref for ref in content.agents},
         clients={ref.handle: ref for ref in content.clients},
         epochs={
-            epoch.epoch: _build_epoch(epoch, types, names)
+            epoch.epoch: build_epoch(epoch, types, names)
             for epoch in content.epochs
             if may_open(epoch.state)
         },
@@ -265,19 +299,32 @@ def _state(word: str) -> EpochState:
     raise DecodeError(f"`{word}` is no state of an epoch")
 
 
-def _build_epoch(content: EpochContent, types: EventTypes, names: list[str]) -> EpochPolicy:
+def build_epoch(content: EpochContent, types: EventTypes, names: Iterable[str]) -> EpochPolicy:
+    """Match every rule of an epoch against every subject.
+
+    Args:
+        content: the epoch as the bundle has it.
+        types: the domain's event types.
+        names: all of their names.
+
+    Raises:
+        PortcullisError: the content contradicts itself.
+    """
     handles = [subject.handle for subject in content.subjects]
     matrix = _Subjects(content.subjects, Parameters.from_json(content.parameters))
     rules = [(encoded, matrix.rule(encoded)) for encoded in content.rules]
     grouped: dict[tuple[str, str], list[Rule]] = defaultdict(list)
     for encoded, rule in rules:
+        action = encoded.action if encoded.lowers is None else LOWER
         for name in types.subtree(encoded.type):
-            grouped[encoded.action, name].append(rule)
+            grouped[action, name].append(rule)
     return EpochPolicy(
         epoch=content.epoch,
         state=_state(content.state),
         positions={handle: position for position, handle in enumerate(handles)},
-        rules={place: _index(found) for place, found in grouped.items()},
+        rules={place: index_of(found) for place, found in grouped.items()},
+        proof_key=content.proof_key,
+        predicates=tuple(Literal.from_json(one) for one in content.predicates),
     )
 
 
@@ -302,10 +349,14 @@ class _Subjects:
             tags=frozenset(encoded.event_tags),
             attributes=None if encoded.attributes is None else frozenset(encoded.attributes),
             authorised=frozenbitarray(authorised),
+            suppresses=frozenset(encoded.suppresses),
+            lowers=None if encoded.lowers is None else frozenset(encoded.lowers),
+            proof=frozenset(encoded.proof),
         )
 
 
-def _index(rules: list[Rule]) -> RuleIndex:
+def index_of(rules: list[Rule]) -> RuleIndex:
+    """File rules by the rarest of their tags."""
     frequency = Counter(tag for rule in rules for tag in rule.tags)
     by_tag: dict[bytes, list[Rule]] = defaultdict(list)
     for rule in rules:

@@ -15,6 +15,7 @@ from adminapp.distribution.plan import (
     PlainSubject,
     event_predicates,
     plan_agent,
+    proof_predicates,
     published_types,
 )
 from policyengine.anonset import tag
@@ -31,6 +32,7 @@ from policyengine.bundles.model import (
     TagKey,
     Wrap,
 )
+from policyengine.primitives.prf import prf
 
 # How long a subscriber's client waits for the other parts of a split event.
 WINDOW_SECONDS = 60
@@ -95,11 +97,14 @@ def _epoch_content(domain: PlainDomain, agent: PlainAgent, epoch: EncodingEpoch)
     plan = plan_agent(domain, agent, epochs.capacity(parameters))
     items = encodings.items_of(plan, key)
     encoded = encodings.encode(epoch, agent.id, items, key, parameters)
+    # Of its own: neither a routing tag nor an encoding can be tested with it.
+    proving = any(rule.proof_tokens for rule in plan.rules)
+    proof_key = prf(key, "portcullis/proof-key/v1") if proving else b""
     return EpochContent(
         epoch=epoch.number,
         state=epoch.state,
         parameters=parameters.to_json(),
-        rules=_rules(plan, key, epochs.tag_key(epoch, agent.overlay), encoded),
+        rules=_rules(plan, key, (epochs.tag_key(epoch, agent.overlay), proof_key), encoded),
         subjects=tuple(
             EncodedSubject(
                 handle,
@@ -110,13 +115,19 @@ def _epoch_content(domain: PlainDomain, agent: PlainAgent, epoch: EncodingEpoch)
             )
             for handle, variants in plan.subjects.items()
         ),
+        proof_key=proof_key,
+        predicates=tuple(each.to_json() for each in proof_predicates(domain, agent, plan)),
     )
 
 
 def _rules(
-    plan: AgentPlan, key: bytes, tag_key: bytes, encoded: Mapping[encodings.Place, bytes]
+    plan: AgentPlan,
+    key: bytes,
+    tag_keys: tuple[bytes, bytes],
+    encoded: Mapping[encodings.Place, bytes],
 ) -> tuple[EncodedRule, ...]:
     found: list[EncodedRule] = []
+    tag_key, proof_key = tag_keys
     for rule in plan.rules:
         name = encodings.rule_id(rule, key)
         found.append(
@@ -129,6 +140,9 @@ def _rules(
                 event_tags=tuple(sorted(tag(tag_key, token) for token in rule.event_tokens)),
                 encoded=encoded[encodings.Kind.RULE, name, 0],
                 attributes=rule.attributes,
+                suppresses=rule.suppresses,
+                lowers=rule.lowers,
+                proof=tuple(sorted(tag(proof_key, token) for token in rule.proof_tokens)),
             )
         )
     return tuple(found)

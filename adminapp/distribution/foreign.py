@@ -55,9 +55,12 @@ def _derived(one: Opening, policy: PlainPolicy, types: EventTypes) -> Iterator[P
         types=types,
     )
     conjunctions = tuple(effect.enclosed(one, each) for each in policy.conjunctions)
+    if policy.lowers is not None:
+        return  # an agreement lets in what it names, and nothing under another type
     for number, each in enumerate(found):
         yield replace(
             policy,
+            suppresses=(),
             id=f"{policy.id}a{one.agreement}n{number}",
             type=each.type,
             attributes=each.attributes,

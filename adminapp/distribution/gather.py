@@ -105,6 +105,8 @@ def plain_policies(domain: Domain, spoken: Language) -> tuple[PlainPolicy, ...]:
     Policies that no longer fit the model grant nothing. Those to define and to advertise types are
     enforced in the control plane: what publishers must be able to advertise is in their parts.
     """
+    rows = policies.effective_rows(domain)
+    found = [*policies.grants_of(rows, spoken), *policies.lowerings_of(rows, spoken)]
     return tuple(
         PlainPolicy(
             id=grant.policy.pk,
@@ -114,8 +116,10 @@ def plain_policies(domain: Domain, spoken: Language) -> tuple[PlainPolicy, ...]:
             attributes=grant.attributes,
             conjunctions=grant.conjunctions,
             first=grant.first,
+            suppresses=grant.suppresses,
+            lowers=grant.lowers,
         )
-        for grant in policies.grants_of(policies.effective_rows(domain), spoken)
+        for grant in found
         if grant.policy.action in ACCESS
     )
 

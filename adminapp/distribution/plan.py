@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from adminapp.catalog.mapping import EVENT, SUBJECT
@@ -22,6 +23,9 @@ from policyengine.attributes import (
     tokens_of,
     value_text,
 )
+
+BLIND_KINDS = frozenset({"searchable", "order-preserving"})
+"""Protections under which an admitting agent sees no value."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class PlainPolicy:
         id: its number; with an agreement's mark for what that lets through of it.
         first: number of its first conjunction among all of the policy.
         agreement: the agreement whose guests it is for, or None for locals.
+        suppresses: attributes whose place is kept where no policy permits them.
+        lowers: None, or for a way to a super-type the attributes that it must lack.
     """
 
     id: int | str
@@ -58,6 +64,8 @@ class PlainPolicy:
     conjunctions: tuple[PolicyConjunction, ...]
     first: int = 0
     agreement: int | None = None
+    suppresses: tuple[str, ...] = ()
+    lowers: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,21 @@ class PlainDomain:
         return predicates_of(sides, SUBJECT)
 
     @cached_property
+    def seen(self) -> Mapping[str, frozenset[str]]:
+        """For each type the attributes of its family whose values an admitting agent sees."""
+        names: dict[str, set[str]] = {}
+        hidden: dict[str, set[str]] = {}
+        for spec in self.types:
+            for each in spec["attributes"]:
+                blind = each.get("protection", {}).get("kind") in BLIND_KINDS
+                (hidden if blind else names).setdefault(str(spec["name"]), set()).add(each["name"])
+        return {
+            kind: frozenset[str]().union(*(names.get(each, ()) for each in family))
+            - frozenset[str]().union(*(hidden.get(each, ()) for each in family))
+            for kind, family in self.families.items()
+        }
+
+    @cached_property
     def overlays(self) -> tuple[str, ...]:
         """Overlays that carry the domain's events."""
         return tuple(sorted({agent.overlay for agent in self.agents}))
@@ -141,6 +164,9 @@ class PlainRule:
         binding: the values that joins were bound to, as text; empty without joins.
         subject_tokens: the subject's side, to be encoded.
         event_tokens: the event's side, to be tagged.
+        proof_tokens: those of them that an agent checks against the values it admits.
+        suppresses: as of `PlainPolicy`.
+        lowers: as of `PlainPolicy`.
     """
 
     policy: int | str
@@ -151,6 +177,9 @@ class PlainRule:
     subject_tokens: tuple[str, ...]
     event_tokens: tuple[str, ...]
     attributes: tuple[str, ...] | None
+    proof_tokens: tuple[str, ...] = ()
+    suppresses: tuple[str, ...] = ()
+    lowers: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -181,7 +210,9 @@ def plan_agent(domain: PlainDomain, agent: PlainAgent, capacity: int | None = No
     """
     local = domain.at_home(agent)
     rules = rules_for(
-        domain.policies_at(agent), [each for subject in local for each in subject.variants]
+        domain.policies_at(agent),
+        [each for subject in local for each in subject.variants],
+        domain.seen,
     )
     if capacity is not None:
         rules = tuple(rule for rule in rules if len(rule.subject_tokens) <= capacity)
@@ -236,15 +267,23 @@ def subject_tokens(
 
 
 def rules_for(
-    policies: Iterable[PlainPolicy], local: Iterable[Mapping[str, Value]]
+    policies: Iterable[PlainPolicy],
+    local: Iterable[Mapping[str, Value]],
+    seen: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> tuple[PlainRule, ...]:
-    """Rules for an agent that is home to subjects with these values, without doubles."""
+    """Rules for an agent that is home to subjects with these values, without doubles.
+
+    Args:
+        seen: for each type the attributes whose values the agent sees.
+    """
     subjects = list(local)
     return tuple(
         rule
         for policy in policies
         for number, conjunction in enumerate(policy.conjunctions, policy.first)
-        for rule in _rules_of(policy, number, conjunction, subjects)
+        for rule in _rules_of(
+            policy, number, conjunction, subjects, seen.get(policy.type, frozenset())
+        )
     )
 
 
@@ -253,9 +292,10 @@ def _rules_of(
     number: int,
     conjunction: PolicyConjunction,
     subjects: list[Mapping[str, Value]],
+    seen: frozenset[str],
 ) -> list[PlainRule]:
     if not conjunction.joins:
-        return [_rule(policy, number, conjunction.subject, conjunction.event)]
+        return [_rule(policy, number, conjunction, seen)]
     # A join becomes one rule for each value that a subject here holds (paper 000's policy
     # AP_A): the subject must have the value, and the event must be tagged with it.
     rules: dict[tuple[str, ...], PlainRule] = {}
@@ -265,27 +305,33 @@ def _rules_of(
             continue
         pinned = [Literal(join.left, "==", values[join.left]) for join in conjunction.joins]
         binding = tuple(value_text(values[join.left]) for join in conjunction.joins)
-        subject = (*conjunction.subject, *pinned)
-        rules.setdefault(binding, _rule(policy, number, subject, event, binding))
+        way = PolicyConjunction((*conjunction.subject, *pinned), event, ())
+        rules.setdefault(binding, _rule(policy, number, way, seen, binding))
     return [rules[binding] for binding in sorted(rules)]
 
 
 def _rule(
     policy: PlainPolicy,
     number: int,
-    subject: Iterable[Literal],
-    event: Iterable[Literal],
+    way: PolicyConjunction,
+    seen: frozenset[str],
     binding: tuple[str, ...] = (),
 ) -> PlainRule:
+    # What may be written is decided on the values themselves where an agent sees them: a
+    # publisher's own tags are only its word.
+    proved = [each for each in way.event if each.attribute.removeprefix(EVENT) in seen]
     return PlainRule(
         policy=policy.id,
         conjunction=number,
         binding=binding,
         action=policy.action,
         type=policy.type,
-        subject_tokens=_tokens(subject),
-        event_tokens=_tokens(event),
+        subject_tokens=_tokens(way.subject),
+        event_tokens=_tokens(way.event),
         attributes=policy.attributes,
+        proof_tokens=_tokens(proved) if policy.action == "publish" else (),
+        suppresses=policy.suppresses,
+        lowers=policy.lowers,
     )
 
 
@@ -309,6 +355,20 @@ def published_types(domain: PlainDomain, subject: PlainSubject) -> tuple[str, ..
             }
         )
     )
+
+
+def proof_predicates(
+    domain: PlainDomain, agent: PlainAgent, plan: AgentPlan
+) -> tuple[Predicate, ...]:
+    """Predicates that an agent tests the values of publications for, beside equality."""
+    proved = frozenset(token for rule in plan.rules for token in rule.proof_tokens)
+    sides = [
+        tuple(literal for literal in each.event if literal_token(literal) in proved)
+        for policy in domain.policies_at(agent)
+        if policy.action == "publish"
+        for each in policy.conjunctions
+    ]
+    return predicates_of(sides, EVENT)
 
 
 def event_predicates(domain: PlainDomain, published: Iterable[str]) -> tuple[Predicate, ...]:

@@ -14,7 +14,6 @@ Kind: TypeAlias = Literal[
     "redundant",
     "unfit",
     "unreachable",
-    "weakened",
     "wider",
 ]
 Severity: TypeAlias = Literal["warning", "notice", "unknown"]
@@ -28,7 +27,6 @@ KINDS: tuple[str, ...] = (
     "redundant",
     "unfit",
     "unreachable",
-    "weakened",
     "wider",
 )
 SEVERITIES: tuple[str, ...] = ("warning", "notice", "unknown")
@@ -43,9 +41,9 @@ class Finding:
             `grants-nobody`: nobody meets it now; `no-audience`, `no-source`: nobody receives what
             it lets be published, nobody publishes what it lets be received; `redundant`: another
             policy says as much; `unfit`: an inherited policy that does not fit what the domain
-            overrides; `unreachable`: a part that can never be met, or adds nothing; `weakened`:
-            agents do less than a rule asks for, never more; `wider`: it permits what no policy of
-            the domain above does; `incomplete`: not everything was looked at.
+            overrides; `unreachable`: a part that can never be met, or adds nothing; `wider`: it
+            permits what no policy of the domain above does; `incomplete`: not everything was
+            looked at.
         severity: `warning`, `notice`, or `unknown` where it cannot be told.
         policy: its name.
         message: for a person.

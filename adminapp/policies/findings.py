@@ -120,7 +120,6 @@ def _all(place: _Place, only: frozenset[str] | None) -> Iterator[Finding]:
 
 def _about(place: _Place, row: Policy) -> Iterator[Finding]:
     scene = place.scene
-    yield from _weakened(row)
     never = [*_never(scene, row), *_nobodys_role(place, row)]
     yield from never
     yield from _adds_nothing(scene, row)
@@ -133,13 +132,6 @@ def _about(place: _Place, row: Policy) -> Iterator[Finding]:
 
 
 # -- what a policy says by itself --------------------------------------------------------------
-
-
-def _weakened(row: Policy) -> Iterator[Finding]:
-    for rule in valuerules.read(row):
-        said = valuerules.weakened(rule)
-        if said is not None:
-            yield Finding("weakened", "notice", row.name, said)
 
 
 def _never(scene: Scene, row: Policy) -> Iterator[Finding]:

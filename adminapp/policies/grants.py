@@ -42,6 +42,9 @@ class Grant:
         attributes: what it permits, None for everything.
         first: how many conjunctions the policy's grants before this one have.
         conjunctions: its normal form.
+        suppresses: attributes whose place is kept where no grant permits them.
+        lowers: None for what permits; otherwise it only lets an event become one of a
+            super-type without these attributes, or be published with `attributes` alone.
     """
 
     policy: Policy = field(compare=False)
@@ -50,6 +53,8 @@ class Grant:
     attributes: tuple[str, ...] | None
     first: int
     conjunctions: Ways
+    suppresses: tuple[str, ...] = ()
+    lowers: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -116,9 +121,70 @@ def grants(policy: Policy, spoken: Language, advertised: Advertising) -> tuple[G
     first = 0
     for top, types, ways in _places(policy, spoken, advertised, base):
         for attributes, conjunctions in _layers(policy, rules, spoken, top, ways):
-            found.append(Grant(policy, top, types, attributes, first, conjunctions))
+            kept = _suppressed(rules, attributes)
+            found.append(Grant(policy, top, types, attributes, first, conjunctions, kept))
             first += len(conjunctions)
     return tuple(found)
+
+
+def _suppressed(rules: Sequence[ValueRule], attributes: tuple[str, ...] | None) -> tuple[str, ...]:
+    named = (rule.attribute for rule in rules if rule.otherwise == "suppress" and rule.when)
+    known = () if attributes is None else attributes
+    return tuple(dict.fromkeys(name for name in named if name and name not in known))
+
+
+def lowerings(policy: Policy, spoken: Language, advertised: Advertising) -> tuple[Grant, ...]:
+    """What lets events of a policy's types become events of a super-type, beside its grants.
+
+    Where the condition of a rule `super-type` fails, and what else the policy asks for holds,
+    the event may be published as one of a type above that lacks the rule's attribute. Rules may
+    fail alone or all together; what several but not all of them keep back stays back.
+
+    Raises:
+        InputError: as `grants`.
+    """
+    rules = valuerules.read(policy)
+    lowering = [rule for rule in rules if valuerules.lowers(rule)]
+    if not lowering:
+        return ()
+    base = grants(policy, spoken, advertised)
+    first = sum(len(grant.conjunctions) for grant in base)
+    root = policy.event_type.name
+    found: list[Grant] = []
+    for top, types, ways in _places(
+        policy, spoken, advertised, spoken.conjunctions(policy.expression, root)
+    ):
+        for failing in _failing(lowering):
+            held = [rule for rule in rules if valuerules.withholds(rule) and rule not in failing]
+            texts = (valuerules.keeps_event(rule) for rule in held)
+            meeting = _all(ways, *(spoken.conjunctions(text, root) for text in texts if text))
+            lowers = tuple(dict.fromkeys(rule.attribute for rule in failing if rule.attribute))
+            left = _left(policy, spoken, top, rules, failing)
+            found.append(Grant(policy, top, types, left, first, meeting, (), lowers))
+            first += len(meeting)
+    return tuple(found)
+
+
+def _failing(lowering: Sequence[ValueRule]) -> list[tuple[ValueRule, ...]]:
+    """Each rule that asks for a super-type alone, and all together."""
+    alone = [(rule,) for rule in lowering]
+    return alone if len(lowering) == 1 else [*alone, tuple(lowering)]
+
+
+def _left(
+    policy: Policy,
+    spoken: Language,
+    top: str,
+    rules: Sequence[ValueRule],
+    failing: Sequence[ValueRule],
+) -> tuple[str, ...]:
+    """What may be published where no super-type can be had: nothing of a failing event."""
+    if any(rule.attribute is None for rule in failing):
+        return ()
+    names = permitted(policy)
+    known = spoken.attribute_names(top) if names is None else names
+    conditional = {rule.attribute for rule in rules if rule.when}
+    return tuple(name for name in known if name not in conditional)
 
 
 def all_grants(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -19,11 +20,12 @@ from adminapp.identity.lineage import Inherited, inherited, lineage, nearest
 from adminapp.identity.models import Domain
 from adminapp.policies.access import Rule, Subject
 from adminapp.policies.environment import environment
-from adminapp.policies.grants import Grant, advertising, all_grants
+from adminapp.policies.grants import Grant, advertising, all_grants, lowerings
 from adminapp.policies.language import ENVIRONMENT, Language, PolicyConjunction
 from adminapp.policies.models import Policy, PolicyVersion
 from adminapp.policies.valuerules import ACCESS
 from adminapp.roles import selectors as roles
+from policyengine.errors import InputError
 
 
 def policies(user: Any, domain: Domain | None = None) -> QuerySet[Policy]:
@@ -128,6 +130,18 @@ def grants_of(rows: Iterable[Policy], spoken: Language, at: datetime | None = No
     known = list(rows)
     now = [row for row in known if row.in_force(at)]
     return all_grants(now, spoken, advertising(known, spoken, now))
+
+
+def lowerings_of(rows: Iterable[Policy], spoken: Language) -> list[Grant]:
+    """What lets events become events of super-types now."""
+    known = list(rows)
+    now = [row for row in known if row.in_force()]
+    advertised = advertising(known, spoken, now)
+    found: list[Grant] = []
+    for row in now:
+        with contextlib.suppress(InputError):  # as in `all_grants`
+            found += lowerings(row, spoken, advertised)
+    return found
 
 
 def rules_of(rows: Iterable[Policy], spoken: Language, at: datetime | None = None) -> list[Rule]:

@@ -105,12 +105,13 @@ def _rule(obj: Any, action: str, place: str) -> ValueRule:
 
 
 def withholds(rule: ValueRule) -> bool:
-    """Whether the event is kept back where the condition does not hold.
-
-    Agents cannot publish an event as one of a super-type yet; until then they keep it back, which
-    never shows more than was asked for.
-    """
+    """Whether no event of the type is passed on as it is where the condition does not hold."""
     return rule.otherwise in ("withhold", _LOWERING)
+
+
+def lowers(rule: ValueRule) -> bool:
+    """Whether an event that fails the condition may become one of a super-type."""
+    return rule.otherwise == _LOWERING and rule.when is not None
 
 
 def keeps_event(rule: ValueRule) -> str | None:
@@ -121,16 +122,6 @@ def keeps_event(rule: ValueRule) -> str | None:
         return rule.when
     # An event without the attribute has nothing that the rule could be about.
     return f"!has({EVENT}{rule.attribute}) || ({rule.when})"
-
-
-def weakened(rule: ValueRule) -> str | None:
-    """What agents do instead of what a rule asks for, in words; None when they do that."""
-    about = "the event" if rule.attribute is None else f"`{rule.attribute}`"
-    if rule.otherwise == _LOWERING:
-        return f"agents keep the event back where it should become one of a super-type ({about})"
-    if rule.otherwise == "suppress":
-        return f"agents leave {about} out where its place should be kept"
-    return None
 
 
 # -- what may be said ------------------------------------------------------------------------

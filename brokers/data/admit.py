@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from brokers.data.match import grant, matched_rules, named_epoch
+from brokers.data.match import Grant, grant, matched_rules, named_epoch
 from brokers.data.reasons import (
     MALFORMED,
     NOT_AUTHORISED,
@@ -15,7 +15,7 @@ from brokers.data.reasons import (
     UNKNOWN_TYPE,
     refuse,
 )
-from brokers.snapshot import DomainSnapshot
+from brokers.snapshot import LOWER, DomainSnapshot, EpochPolicy, Rule
 from policyengine.attributes import Value
 from policyengine.bundles import PublicationPart, SignedPart
 from policyengine.errors import InputError
@@ -33,11 +33,15 @@ class Admitted:
         part: as its publisher signed it.
         values: the attributes that the publisher may write.
         dropped: the others, in the part's order.
+        type: the event's type, the part's own or the super-type that it was lowered to.
+        suppressed: those of `dropped` whose place is kept.
     """
 
     part: PublicationPart
     values: Mapping[str, Value]
     dropped: tuple[str, ...]
+    type: str
+    suppressed: tuple[str, ...] = ()
 
 
 def authenticate(snapshot: DomainSnapshot, signed: SignedPart) -> PublicationPart:
@@ -78,16 +82,65 @@ def admit(
     if not oldest <= part.issued <= now + CLOCK_SKEW:
         refuse(STALE, "the event was issued too long ago, or in the future")
     policy = named_epoch(snapshot, part.epoch)
-    rules = matched_rules(policy, "publish", part.type, frozenset(part.tags))
-    granted = grant(rules, policy, part.publisher)
-    if granted is None:
+    found = _granted(snapshot, policy, part)
+    if found is None:
         refuse(NOT_AUTHORISED, "no policy lets this publisher publish this event")
-    # Restriction instead of refusal: OASIS (paper 002), section 3.
-    kept = restrict(tuple(part.attributes), granted.attributes).kept
+    # Restriction instead of refusal: paper 002, section 4.2.
+    kind, granted = found
+    known = {spec.name for spec in snapshot.specs[kind]}
+    lowered = kind != part.type
+    kept = [
+        name
+        for name in restrict(tuple(part.attributes), granted.attributes).kept
+        if name in known or not lowered
+    ]
     values = {name: part.attributes[name] for name in kept}
-    _validate(snapshot, part.type, values)
+    _validate(snapshot, kind, values)
     dropped = tuple(name for name in part.attributes if name not in values)
-    return Admitted(part, values, dropped)
+    suppressed = tuple(name for name in dropped if name in granted.suppresses and name in known)
+    return Admitted(part, values, dropped, kind, suppressed)
+
+
+def _granted(
+    snapshot: DomainSnapshot, policy: EpochPolicy, part: PublicationPart
+) -> tuple[str, Grant] | None:
+    """What the publisher may publish the part as, and with what; None: as nothing.
+
+    A whole event's values are held against what its tags claim. Parts of a split one show an
+    agent only some values, so there its tags alone count, and no part is lowered: the agents
+    of the other parts could not tell.
+    """
+    whole = part.parts == 1
+    tags = frozenset(part.tags)
+    proofs = policy.proofs(_canonical(snapshot, part)) if whole else None
+
+    def at(action: str, event_type: str) -> list[Rule]:
+        return matched_rules(policy, action, event_type, tags, proofs)
+
+    granted = grant(at("publish", part.type), policy, part.publisher)
+    if granted is not None:
+        return part.type, granted
+    position = policy.positions.get(part.publisher)
+    if position is None:
+        return None
+    lowering = [rule for rule in at(LOWER, part.type) if rule.authorised[position]]
+    for above in snapshot.types.ancestors(part.type) if whole else ():
+        names = {spec.name for spec in snapshot.specs[above]}
+        if any(names.isdisjoint(rule.lowers or ()) for rule in lowering):
+            granted = grant(at("publish", above), policy, part.publisher)
+            if granted is not None:
+                return above, granted
+    # No super-type can be had: without the attributes then, unless it is about the event.
+    settled = grant([rule for rule in lowering if rule.attributes], policy, part.publisher)
+    return None if settled is None else (part.type, settled)
+
+
+def _canonical(snapshot: DomainSnapshot, part: PublicationPart) -> Mapping[str, Value]:
+    """The values in their types' one form, as the publisher's client tagged them."""
+    try:
+        return snapshot.types.validate(part.type, part.attributes)
+    except InputError:
+        return part.attributes  # what is wrong with one of them is said where it is kept
 
 
 def _validate(snapshot: DomainSnapshot, event_type: str, values: Mapping[str, Value]) -> None:

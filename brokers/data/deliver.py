@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brokers.data.match import Grant, grant, matched_rules, named_epoch
-from brokers.data.reasons import NO_KEY, NOT_PERMITTED
+from brokers.data.reasons import CONDITION, NO_KEY, NOT_PERMITTED
 from brokers.data.route import protection_context
 from brokers.data.subscriptions import Interest, SubscriptionIndex
 from brokers.snapshot import DomainSnapshot
@@ -72,6 +72,13 @@ def _known_values(snapshot: DomainSnapshot, routed: RoutedPart) -> dict[str, Val
     return {**routed.clear, **revealed}
 
 
+def _why(routed: RoutedPart, granted: Grant, name: str) -> str:
+    """Why an attribute is not delivered: its condition fails, no rule has it, or no key."""
+    if granted.permits(name):
+        return CONDITION if name in routed.suppressed else NO_KEY
+    return CONDITION if name in granted.suppresses else NOT_PERMITTED
+
+
 def _delivery(
     snapshot: DomainSnapshot,
     routed: RoutedPart,
@@ -83,8 +90,8 @@ def _delivery(
     if routed.parts == 1 and not interest.wants(attributes):
         return None
     withheld = {
-        name: NO_KEY if granted.permits(name) else NOT_PERMITTED
-        for name in (*routed.clear, *routed.sealed)
+        name: _why(routed, granted, name)
+        for name in (*routed.clear, *routed.sealed, *routed.suppressed)
         if name not in attributes
     }
     return Addressed(

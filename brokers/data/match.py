@@ -21,9 +21,11 @@ class Grant:
 
     Args:
         attributes: names it may read or write, or None for all.
+        suppresses: names whose place is kept where it may not.
     """
 
     attributes: frozenset[str] | None
+    suppresses: frozenset[str] = frozenset()
 
     def permits(self, name: str) -> bool:
         """Whether the attribute is among them."""
@@ -50,17 +52,23 @@ def named_epoch(snapshot: DomainSnapshot, epoch: int) -> EpochPolicy:
 
 
 def matched_rules(
-    policy: EpochPolicy, action: str, event_type: str, tags: frozenset[bytes]
+    policy: EpochPolicy,
+    action: str,
+    event_type: str,
+    tags: frozenset[bytes],
+    proofs: frozenset[bytes] | None = None,
 ) -> list[Rule]:
-    """The rules of an action that an event meets by its type and its tags.
+    """The rules of an action that an event meets by its type, its tags and its values.
 
     Args:
         policy: the epoch that the event names.
-        action: `publish` or `subscribe`.
+        action: `publish`, `lower` or `subscribe`.
         event_type: the event's own type; rules of its ancestors are found too.
         tags: routing tags of the event, 16 bytes each.
+        proofs: what its values prove (`EpochPolicy.proofs`); None takes the tags' word.
     """
-    return policy.index(action, event_type).matching(tags)
+    found = policy.index(action, event_type).matching(tags)
+    return found if proofs is None else [rule for rule in found if rule.proof <= proofs]
 
 
 def grant(rules: Iterable[Rule], policy: EpochPolicy, handle: str) -> Grant | None:
@@ -79,6 +87,8 @@ def grant(rules: Iterable[Rule], policy: EpochPolicy, handle: str) -> Grant | No
     authorising = [rule for rule in rules if rule.authorised[position]]
     if not authorising:
         return None
+    suppresses = frozenset[str]().union(*(rule.suppresses for rule in authorising))
     if any(rule.attributes is None for rule in authorising):
-        return Grant(None)
-    return Grant(frozenset().union(*(rule.attributes or () for rule in authorising)))
+        return Grant(None, suppresses)
+    permitted = frozenset[str]().union(*(rule.attributes or () for rule in authorising))
+    return Grant(permitted, suppresses)

@@ -21,6 +21,7 @@ INVALID_FILTER: Final = "invalid-filter"
 OWN_EVENT: Final = "own-event"
 NO_KEY: Final = "no-key"
 NOT_PERMITTED: Final = "not-permitted"
+CONDITION: Final = "condition"
 FAILED: Final = "failed"
 
 RETRYABLE: Final = frozenset({EPOCH_RETIRED, EPOCH_UNKNOWN, STALE})

@@ -41,6 +41,8 @@ def route(snapshot: DomainSnapshot, admitted: Admitted, *, random: RandomSource)
         random: source of nonces.
     """
     part = admitted.part
+    # Lowered or not, what is left travels under the keys of the type that was asked for: a
+    # super-type may name more of them.
     protected = protect(
         admitted.values,
         snapshot.specs[part.type],
@@ -51,7 +53,7 @@ def route(snapshot: DomainSnapshot, admitted: Admitted, *, random: RandomSource)
     routed = RoutedPart(
         domain=part.domain,
         publication=part.publication,
-        type=part.type,
+        type=admitted.type,
         publisher=part.publisher,
         part=part.part,
         parts=part.parts,
@@ -63,6 +65,7 @@ def route(snapshot: DomainSnapshot, admitted: Admitted, *, random: RandomSource)
         origin=snapshot.agent,
         clear=protected.clear,
         sealed=protected.sealed,
+        suppressed=admitted.suppressed,
     )
     return Routed(routed, protected.dropped)
 

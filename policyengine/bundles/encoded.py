@@ -23,6 +23,7 @@ from policyengine.primitives.records import (
 from policyengine.trustgroups.epochs import STATES
 
 _ENCODING = Binary(1, 2**20)
+_NAMES = ListOf(LABEL, 1024, unique=True)
 ACTIONS = ("publish", "subscribe")
 
 
@@ -39,6 +40,13 @@ class EncodedRule(Record):
             empty: holds for every value.
         encoded: the encoding of the subject's side, made by `anonset`.
         attributes: names that the rule permits, or None for all.
+        suppresses: attributes whose place is kept where nothing permits them: another rule
+            of the policy has them under a condition (paper 002, section 4.2).
+        lowers: None for a rule that permits; otherwise it only lets an event of the type be
+            published as one of a super-type without these attributes, or, where there is
+            none, with `attributes` alone.
+        proof: tags of `event_tags`' predicates under the epoch's `proof_key`, as far as the
+            agent sees the values: it checks them against the values of a publication.
     """
 
     id: Annotated[str, LABEL]
@@ -48,6 +56,13 @@ class EncodedRule(Record):
     event_tags: Annotated[tuple[bytes, ...], TAGS]
     encoded: Annotated[bytes, _ENCODING]
     attributes: Annotated[tuple[str, ...] | None, Optional(ListOf(LABEL, 1024, unique=True))]
+    suppresses: Annotated[tuple[str, ...], _NAMES] = ()
+    lowers: Annotated[tuple[str, ...] | None, Optional(_NAMES)] = None
+    proof: Annotated[tuple[bytes, ...], TAGS] = ()
+
+    def _agree(self) -> None:
+        if self.action != "publish" and (self.lowers is not None or self.proof):
+            raise invalid("action", "must be `publish` for a rule that lowers or proves")
 
 
 @dataclass(frozen=True)
@@ -73,6 +88,10 @@ class EpochContent(Record):
         parameters: the encoding's parameters as `anonset` writes them.
         rules: identifiers are unique.
         subjects: handles are unique.
+        proof_key: 32 bytes that `EncodedRule.proof` is made under, or empty where no rule
+            has one. It is no routing tag's key: with it nothing can be told of an event
+            whose values the agent does not see.
+        predicates: what values are tested for to make them, beside equality.
     """
 
     epoch: Annotated[int, UINT]
@@ -80,9 +99,15 @@ class EpochContent(Record):
     parameters: Annotated[Mapping[str, Any], Document()]
     rules: Annotated[tuple[EncodedRule, ...], ListOf(Nested(EncodedRule))]
     subjects: Annotated[tuple[EncodedSubject, ...], ListOf(Nested(EncodedSubject))]
+    proof_key: Annotated[bytes, Binary(0, 32)] = b""
+    predicates: Annotated[tuple[Mapping[str, Any], ...], ListOf(Document(), 65_536)] = ()
 
     def _agree(self) -> None:
         if len({rule.id for rule in self.rules}) != len(self.rules):
             raise invalid("rules", "must not repeat an identifier")
         if len({subject.handle for subject in self.subjects}) != len(self.subjects):
             raise invalid("subjects", "must not repeat a handle")
+        if len(self.proof_key) not in (0, 32):
+            raise invalid("proof_key", "must be empty or 32 bytes")
+        if not self.proof_key and any(rule.proof for rule in self.rules):
+            raise invalid("proof_key", "must be there where a rule has a proof")

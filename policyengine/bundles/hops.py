@@ -32,6 +32,7 @@ from policyengine.primitives.records import (
     IDENTIFIER,
     LABEL,
     UINT,
+    ListOf,
     MapOf,
     Record,
     Text,
@@ -63,6 +64,7 @@ class RoutedPart(Record):
         clear: name -> value of public attributes.
         sealed: name -> key name -> `<epoch>:<base64>` of attributes under keys.
         blind: `blind.RoutedBlind`, of the attributes that agents may not have.
+        suppressed: attributes whose value its publisher may not write; their place is kept.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -80,12 +82,15 @@ class RoutedPart(Record):
     clear: Annotated[Mapping[str, Value], VALUES]
     sealed: Annotated[Mapping[str, Mapping[str, str]], _SEALED]
     blind: Annotated[bytes, BLIND] = b""
+    suppressed: Annotated[tuple[str, ...], ListOf(LABEL, 1024, unique=True)] = ()
 
     def _agree(self) -> None:
         if self.part >= self.parts:
             raise invalid("part", "must be below the number of parts")
         if set(self.clear) & set(self.sealed):
             raise invalid("sealed", "must not name an attribute that is clear")
+        if set(self.suppressed) & (set(self.clear) | set(self.sealed)):
+            raise invalid("suppressed", "must not name an attribute that has a value")
 
 
 def seal_hop(

@@ -116,17 +116,15 @@ def test_the_event_as_a_whole_and_what_is_not_to_be_weakened(world: World) -> No
     )
     (found,) = valuerules.read(publishing)
     assert found.access == "write"
-    assert valuerules.weakened(found) == (
-        "agents keep the event back where it should become one of a super-type (`tail`)"
-    )
     ways = [line[3] for line in access(world, action="publish", type="Departure")]
     assert set(ways) == {
         "where event.tail is not given",
         "where event.origin is JFK",
     }
-    held = valuerules.ValueRule("tail", "read", "true", "suppress")
-    assert "place should be kept" in str(valuerules.weakened(held))
-    assert valuerules.weakened(valuerules.ValueRule(None, "read", "true", "withhold")) is None
+    # Agents have a rule beside these by which it becomes one of a type without a tail number.
+    (lowering,) = [each for each in gather(world.flights).policies if each.lowers is not None]
+    assert (lowering.lowers, lowering.suppresses) == (("tail",), ())
+    assert lowering.attributes == ("carrier", "origin", "delay")
 
 
 @pytest.mark.parametrize(

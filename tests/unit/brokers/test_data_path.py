@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from brokers.data.subscriptions import Subscription
+from brokers.snapshot import NO_RULES, index_of
 from policyengine.bundles import (
     SubscribeRequest,
     encode_framed,
@@ -431,3 +432,69 @@ def test_a_delivery_opens_for_its_client_alone(handle: str) -> None:
         stolen = replace(framed[0], queue=f"pc.deliver.{handle}")
         with pytest.raises(Exception, match="does not open"):
             deliveries(ORGANISATION, [stolen])
+
+
+def _with_rules(agent: PureAgent, **changed: dict[str, Any]) -> None:
+    """Change rules of the agent's snapshot by policy, as a newer bundle would."""
+    epoch = agent.snapshot.epochs[1]
+    rules = {
+        (changed.get(rule.policy, {}).get("action", action), kind, rule.policy): replace(
+            rule, **{k: v for k, v in changed.get(rule.policy, {}).items() if k != "action"}
+        )
+        for (action, kind), index in epoch.rules.items()
+        for rule in (*index.always, *(one for found in index.by_tag.values() for one in found))
+    }
+    indexed: dict[tuple[str, str], list[Any]] = {}
+    for (action, kind, _), rule in rules.items():
+        indexed.setdefault((action, kind), []).append(rule)
+    held = {place: index_of(found) for place, found in indexed.items()}
+    epochs = {**agent.snapshot.epochs, 1: replace(epoch, rules=held)}
+    agent.snapshot = replace(agent.snapshot, epochs=epochs)
+
+
+def test_the_place_of_a_suppressed_attribute_is_kept_for_those_who_may_read_it() -> None:
+    agents = _agents()
+    alpha, beta = agents["alpha"], agents["beta"]
+    written = frozenset({"carrier", "delay"})
+    _with_rules(
+        alpha, **{"airports-publish": {"attributes": written, "suppresses": frozenset({"tail"})}}
+    )
+    _with_rules(beta, late={"attributes": frozenset({"tail"}), "suppresses": frozenset({"delay"})})
+    effects = alpha.client_message(_sent())
+    (reply,) = replies(ORGANISATION, effects.outgoing)["p-airport"]
+    assert reply.dropped == ("origin", "tail")
+    outgoing = [*effects.outgoing, *beta.hop(hops(effects.outgoing)["beta"]).outgoing]
+    got = deliveries(ORGANISATION, outgoing)
+    assert got["p-ua"][0].attributes == {"carrier": "UA", "delay": 130}
+    assert got["p-ua"][0].withheld == {"tail": "condition"}
+    # Of what it may not read it learns nothing more, but for what its own rule suppresses.
+    assert got["p-faa"][0].attributes == {}
+    assert got["p-faa"][0].withheld == {
+        "carrier": "not-permitted", "delay": "condition", "tail": "condition"
+    }  # fmt: skip
+
+
+def test_a_lowered_event_reaches_subscribers_of_the_super_type_alone() -> None:
+    organisation = airport()
+    agents = _agents(organisation)
+    beta = agents["beta"]
+    # The kiosk may publish departures only as flights, and flights it may publish.
+    _with_rules(beta, **{"kiosk-publish": {"action": "lower", "lowers": frozenset({"gate"})}})
+    epoch = beta.snapshot.epochs[1]
+    (lowering,) = epoch.index("lower", "Departure").always
+    permitting = index_of([replace(lowering, lowers=None, attributes=None)])
+    rules = {**epoch.rules, ("publish", "Flight"): permitting, ("publish", "Departure"): NO_RULES}
+    epochs = {1: replace(epoch, rules=rules)}
+    beta.snapshot = replace(beta.snapshot, epochs=epochs)
+    beta.subscriptions.clear()
+    beta.subscribe("p-dl", "Departure")
+    beta.subscribe("p-faa", "Flight")
+    values = {"carrier": "DL", "delay": 130, "gate": "A1"}
+    effects = beta.client_message(publication(organisation, "p-kiosk", "Departure", values))
+    (reply,) = replies(organisation, effects.outgoing)["p-kiosk"]
+    assert (reply.ok, reply.dropped) == (True, ("gate",))
+    got = deliveries(organisation, effects.outgoing)
+    assert set(got) == {"p-faa"}
+    assert (got["p-faa"][0].type, got["p-faa"][0].attributes) == (
+        "Flight", {"carrier": "DL", "delay": 130}
+    )  # fmt: skip

@@ -81,10 +81,10 @@ TAGS = st.frozensets(st.sampled_from([bytes([n]) * 16 for n in range(6)]), max_s
 def test_the_tag_index_finds_exactly_the_rules_whose_tags_are_all_there(
     rules: list[frozenset[bytes]], tags: frozenset[bytes]
 ) -> None:
-    from brokers.snapshot import _index
+    from brokers.snapshot import index_of
 
     made = [Rule(str(i), held, None, frozenbitarray()) for i, held in enumerate(rules)]
-    index: RuleIndex = _index(made)
+    index: RuleIndex = index_of(made)
     found = sorted(rule.policy for rule in index.matching(tags))
     assert found == sorted(rule.policy for rule in made if rule.tags <= tags)
 

@@ -343,6 +343,8 @@ def test_a_hop_that_is_too_large_is_not_sent():
         {"part": 2},
         {"origin": "Alpha"},
         {"sealed": {"degrees": {"police": "1:AA"}}},
+        {"suppressed": ("degrees",)},
+        {"suppressed": ("house",)},
         {"sealed": {"house": {"police": "AA"}}},
         {"sealed": {"house": {"Police": "1:AA"}}},
         {"sealed": {"house": "1:AA"}},

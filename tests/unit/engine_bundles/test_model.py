@@ -70,6 +70,22 @@ def test_a_structure_with_a_missing_or_unknown_member_is_not_read(record):
             type(record).from_json({key: item for key, item in whole.items() if key != name})
 
 
+def test_rules_that_restrict_by_value_say_what_they_may():
+    rule = EncodedRule(
+        "r1", "AP", "publish", "T", (b"t" * 16,), b"e", ("x",), ("y",), ("z",), (b"p" * 16,)
+    )
+    assert EncodedRule.from_json(loads(dumps(rule.to_json()))) == rule
+    epoch = replace(samples.epoch_content(), rules=(rule,), proof_key=K)
+    assert type(epoch).from_json(loads(dumps(epoch.to_json()))) == epoch
+    for changes in ({"proof_key": b""}, {"proof_key": b"short"}):
+        with pytest.raises(InputError):
+            replace(epoch, **changes)
+    for changes in ({"lowers": None}, {"proof": ()}):
+        with pytest.raises(InputError):
+            replace(rule, action="subscribe", **changes)
+    assert replace(rule, action="subscribe", lowers=None, proof=()).suppresses == ("y",)
+
+
 def test_a_tag_key_is_never_shown():
     assert repr(K) not in repr(TagKey("a", 1, "staged", K))
     assert repr(K) not in repr(samples.client_content(tag_keys=(TagKey("a", 1, "staged", K),)))

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from policyengine.primitives.signatures import SigningKey, generate_signing_key
 
 _PRIVATE_FILE = 0o600
 _PRIVATE_FOLDER = 0o700
+_MOST_ROUTING = 2**30
 _DOMAIN = re.compile(r"[a-z0-9-]{1,64}")
 
 
@@ -238,3 +239,31 @@ class SubscriptionFile:
             for one in subscriptions
         ]
         write_atomically(self._path, json.dumps(document).encode())
+
+
+class RoutingFile:
+    """What an agent knows of its overlays: numbers of announcements, and what others want."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self) -> dict[str, object]:
+        """Domain -> its state.
+
+        Raises:
+            StateError: the file is damaged.
+        """
+        if not self._path.exists():
+            return {}
+        try:
+            document = loads(self._path.read_bytes(), max_bytes=_MOST_ROUTING)
+        except PortcullisError:
+            document = None
+        if not isinstance(document, dict):
+            message = f"{self._path} is damaged; remove it, the other agents tell it anew"
+            raise StateError(message)
+        return document
+
+    def save(self, states: Mapping[str, object]) -> None:
+        """Keep it; returns when it survives a crash."""
+        write_atomically(self._path, dumps(dict(states)))

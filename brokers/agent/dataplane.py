@@ -16,8 +16,11 @@ from hashlib import blake2b
 from brokers.adapters.logs import log, log_failure
 from brokers.agent.policy import InForce, PolicyInForce, Progress
 from brokers.agent.queues import Queues, Source
+from brokers.agent.routing import OverlayRouting, Told
 from brokers.agent.statistics import RefusedMessage, Statistics
-from brokers.data.handle import Effects, Refusal, Workbench, handle_client_message, handle_hop
+from brokers.data.forward import Forwarding
+from brokers.data.handle import Effects, Refusal, Workbench, handle_client_message
+from brokers.data.hops import handle_hop_message
 from brokers.ports import (
     Clock,
     EventLog,
@@ -70,6 +73,8 @@ class DataPlane:
         clock: both clocks.
         batch: most messages handled together.
         prefetch: messages on their way at once, per queue.
+        routing: tells other agents what is wanted here and learns what they want; None
+            sends every event to all agents of the overlay.
     """
 
     def __init__(
@@ -87,6 +92,7 @@ class DataPlane:
         clock: Clock,
         batch: int = 200,
         prefetch: int = 400,
+        routing: OverlayRouting | None = None,
     ) -> None:
         self._agent = agent
         self._keys = keys
@@ -99,6 +105,7 @@ class DataPlane:
         self._progress = progress
         self._clock = clock
         self._limit = batch
+        self._routing = routing
         self._queues = Queues(agent, transport, clock, prefetch=prefetch)
         self._version = -1
         self._attempts: Counter[bytes] = Counter()
@@ -113,7 +120,9 @@ class DataPlane:
         if self._policy.version != self._version:
             self._version = self._policy.version
             self._queues.wake()
-        self._queues.serve([d for d in self._policy.domains if self._standing(d) == "serving"])
+        serving = [d for d in self._policy.domains if self._standing(d) == "serving"]
+        self._queues.serve(serving)
+        self._tend_routes(serving)
         messages = self._transport.receive_many(self._limit, timeout)
         if not messages:
             return
@@ -127,6 +136,20 @@ class DataPlane:
             raise
         finally:
             self._progress.finish()
+
+    def _tend_routes(self, domains: list[str]) -> None:
+        """Tell what is due, and find another way for what a silent agent was given."""
+        if self._routing is None or not self._transport.connected:
+            return
+        outgoing, told = self._routing.announcements(domains)
+        self._routing.save()
+        if outgoing and self._send(outgoing):
+            self._routing.told(told)
+        for domain in domains:
+            again, held, waiting = self._routing.overdue(self._policy.domains[domain].snapshot)
+            if again and self._send(again):
+                self._routing.rerouted(domain, held, waiting)
+                self._statistics.count(domain, "rerouted", len(held))
 
     # deciding
 
@@ -159,12 +182,16 @@ class DataPlane:
             oldest=self._seen.oldest(now),
             seen=lambda key: key in batch.seen or key in self._seen,
             random=SYSTEM_RANDOM,
+            forwarding=self._forwarding(in_force),
         )
+
+    def _forwarding(self, in_force: InForce) -> Forwarding | None:
+        return None if self._routing is None else self._routing.forwarding(in_force.snapshot)
 
     def _decide_one(
         self, batch: _Batch, message: Message, source: Source, bench: Workbench
     ) -> None:
-        handle = handle_hop if source.kind == "hop" else handle_client_message
+        handle = handle_hop_message if source.kind == "hop" else handle_client_message
         try:
             effects = handle(bench, message.body)
         except OSError:
@@ -184,6 +211,8 @@ class DataPlane:
         batch.effects.append((source, effects))
         batch.outgoing.extend(effects.outgoing)
         batch.seen.update(effects.seen)
+        if self._routing is not None:
+            self._routing.take(source.domain, effects.routing)
         refusal = effects.refusal
         if refusal and not refusal.answered and refusal.reason not in _HANDLED_QUIETLY:
             batch.outgoing.append(self._dead(message, refusal.reason))
@@ -224,14 +253,38 @@ class DataPlane:
 
     def _commit(self, batch: _Batch) -> None:
         self._keep_subscriptions(batch)
+        told = self._route(batch)
         # A lease may have ended while we decided: then nothing of it leaves.
         if not self._still_serving(batch) or not self._send(batch.outgoing):
             self._give_back(batch)
             return
         entries = [SeenEntry(key, issued) for key, issued in batch.seen.items()]
         self._seen.record(entries, now=self._now())
+        if self._routing is not None:
+            self._routing.save()
         self._transport.ack_many(batch.messages)
+        self._routed(batch, told)
         self._count(batch)
+
+    def _route(self, batch: _Batch) -> list[Told]:
+        """Add what agents are told; returns what to remember once it is sent."""
+        if self._routing is None:
+            return []
+        domains = {source.domain for source, _ in batch.effects}
+        for domain in sorted(domains):
+            effects = [e.routing for source, e in batch.effects if source.domain == domain]
+            batch.outgoing += self._routing.receipts(self._policy.domains[domain].snapshot, effects)
+        # INVARIANT: new interests stand in the queues of the others before any reply. A client
+        # that was told of its subscription gets every event published from then on.
+        announced, told = self._routing.announcements(sorted(domains))
+        batch.outgoing[:0] = announced
+        return told
+
+    def _routed(self, batch: _Batch, told: list[Told]) -> None:
+        if self._routing is not None:
+            self._routing.told(told)
+            for source, effects in batch.effects:
+                self._routing.hold(source.domain, effects.routing.waiting)
 
     def _keep_subscriptions(self, batch: _Batch) -> None:
         added = [one for _, effects in batch.effects for one in effects.subscribed]

@@ -119,6 +119,11 @@ class PolicyInForce:
 
     # called by the data plane
 
+    def own_subscriptions(self, domain: str) -> tuple[Subscription, ...]:
+        """The subscriptions of own clients in a domain."""
+        with self._lock:
+            return tuple(one for one in self._subscriptions.values() if one.domain == domain)
+
     def change_subscriptions(
         self, added: list[Subscription], removed: list[tuple[str, str, str]]
     ) -> None:

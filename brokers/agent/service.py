@@ -13,6 +13,7 @@ from brokers.adapters.files import (
     BundleFolder,
     FolderLock,
     Keys,
+    RoutingFile,
     StateFile,
     SubscriptionFile,
     load_anchors,
@@ -25,6 +26,7 @@ from brokers.agent.config import AgentConfig
 from brokers.agent.dataplane import DataPlane
 from brokers.agent.policy import PolicyInForce, Progress
 from brokers.agent.report import Report
+from brokers.agent.routing import OverlayRouting
 from brokers.agent.statistics import Statistics
 from brokers.agent.status import StatusServer
 from brokers.control.sync import Identity
@@ -88,6 +90,14 @@ class Agent:
             clock=clock,
             batch=config.batch,
             prefetch=config.prefetch,
+            routing=OverlayRouting(
+                agent=name,
+                keys=keys,
+                policy=self._policy,
+                now=self._link.now,
+                clock=clock,
+                store=RoutingFile(config.state / "routing.json"),
+            ),
         )
         report = Report(
             agent=name,

@@ -12,11 +12,11 @@ from hashlib import blake2b
 
 from brokers.data.admit import admit, authenticate
 from brokers.data.deliver import Addressed, deliver
+from brokers.data.forward import NOTHING, Departure, Forwarding, RoutingEffects, depart
 from brokers.data.match import named_epoch
 from brokers.data.reasons import (
     EPOCH_UNKNOWN,
     MALFORMED,
-    NO_KEY,
     STALE,
     UNKNOWN_AGENT,
     UNKNOWN_TYPE,
@@ -39,12 +39,10 @@ from policyengine.bundles import (
     decode_framed,
     delivery_queue,
     encode_framed,
-    hop_queue,
     open_hop,
     open_publication,
     open_subscribe,
     seal_delivery,
-    seal_hop,
     seal_reply,
 )
 from policyengine.errors import DecodeError, RejectedError
@@ -67,6 +65,7 @@ class Workbench:
         oldest: Unix time before which doubles can no longer be told.
         seen: whether a key was handled before.
         random: source of nonces.
+        forwarding: what is known of the overlay; None sends every event to all agents.
     """
 
     snapshot: DomainSnapshot
@@ -77,6 +76,7 @@ class Workbench:
     oldest: float
     seen: Callable[[bytes], bool]
     random: RandomSource
+    forwarding: Forwarding | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ class Effects:
         refusal: set where it was refused.
         hold: set where it must wait for a newer policy: leave it with the broker.
         counts: what to add to the agent's counters.
+        routing: what it changes for routing.
     """
 
     outgoing: tuple[Outgoing, ...] = ()
@@ -121,6 +122,7 @@ class Effects:
     refusal: Refusal | None = None
     hold: str = ""
     counts: tuple[tuple[str, int], ...] = ()
+    routing: RoutingEffects = NOTHING
 
 
 def event_key(publisher: str, publication: str, part: int) -> bytes:
@@ -173,9 +175,9 @@ def _authenticated(bench: Workbench, part: PublicationPart) -> Effects:
         return _reply_again(bench, part)
     admitted = admit(bench.snapshot, part, now=bench.now, oldest=bench.oldest)
     routed = route(bench.snapshot, admitted, random=bench.random)
-    hops = _hops(bench, routed.part)
+    hops = _hops(bench, routed.part, key)
     deliveries = deliver(bench.snapshot, routed.part, bench.subscriptions)
-    outgoing = [*_sealed(bench, deliveries), *hops]
+    outgoing = [*_sealed(bench, deliveries), *hops.outgoing]
     dropped = (*admitted.dropped, *routed.unprotectable)
     outgoing += _reply(bench, part.publisher, _accepted(bench, part, dropped))
     return Effects(
@@ -184,9 +186,10 @@ def _authenticated(bench: Workbench, part: PublicationPart) -> Effects:
         counts=(
             ("admitted", 1),
             ("delivered", len(deliveries)),
-            ("forwarded", len(hops)),
+            ("forwarded", len(hops.outgoing)),
             ("attributes_dropped", len(dropped)),
         ),
+        routing=RoutingEffects(waiting=hops.waiting),
     )
 
 
@@ -208,21 +211,15 @@ def _reply_again(bench: Workbench, part: PublicationPart) -> Effects:
     )
 
 
-def _hops(bench: Workbench, routed: RoutedPart) -> list[Outgoing]:
-    peers = bench.snapshot.peers
-    if not peers:
-        return []
-    key = bench.snapshot.sealing_overlay_key()
-    if key is None:
-        refuse(NO_KEY, "this agent holds no key of its overlay, so the event could not go on")
-    body = seal_hop(
+def _hops(bench: Workbench, routed: RoutedPart, key: bytes) -> Departure:
+    return depart(
+        bench.snapshot,
         routed,
+        key=key,
+        forwarding=bench.forwarding,
         signing_key=bench.signing_key,
-        hop_key=key.key,
-        epoch=key.epoch,
         random=bench.random,
     )
-    return [Outgoing(hop_queue(peer.name, routed.domain), body) for peer in peers]
 
 
 def _refuse_publication(bench: Workbench, part: PublicationPart, error: RejectedError) -> Effects:
@@ -295,14 +292,43 @@ def handle_hop(bench: Workbench, body: bytes) -> Effects:
         bench: see `Workbench`.
         body: as it came from the hop queue.
     """
-    routed: RoutedPart | None = None
+    routed, failed = opened_hop(bench, body)
+    return failed if routed is None else accepted_hop(bench, routed)
+
+
+def opened_hop(bench: Workbench, body: bytes) -> tuple[RoutedPart | None, Effects]:
+    """Open a part from another agent and check its signature.
+
+    Args:
+        bench: see `Workbench`.
+        body: from `seal_hop`.
+
+    Returns:
+        The part; or None, and what comes of that.
+    """
     try:
-        routed = _open_hop(bench.snapshot, body)
+        return _open_hop(bench.snapshot, body), Effects()
+    except RejectedError as error:
+        return None, _hop_failed(None, error)
+
+
+def accepted_hop(bench: Workbench, routed: RoutedPart) -> Effects:
+    """Handle an opened part of another agent: what own clients get of it.
+
+    Args:
+        bench: see `Workbench`.
+        routed: from `opened_hop`.
+    """
+    try:
         return _accepted_hop(bench, routed)
     except RejectedError as error:
-        if error.reason in _WAIT_FOR_POLICY:
-            return Effects(hold=error.reason)
-        return Effects(refusal=_hop_refusal(routed, error))
+        return _hop_failed(routed, error)
+
+
+def _hop_failed(routed: RoutedPart | None, error: RejectedError) -> Effects:
+    if error.reason in _WAIT_FOR_POLICY:
+        return Effects(hold=error.reason)
+    return Effects(refusal=_hop_refusal(routed, error))
 
 
 def _open_hop(snapshot: DomainSnapshot, body: bytes) -> RoutedPart:

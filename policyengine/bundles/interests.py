@@ -23,7 +23,13 @@ from policyengine.bundles.contexts import CARRIAGE, INTEREST, TAKEN
 from policyengine.bundles.hops import CIPHERTEXT
 from policyengine.bundles.limits import MAX_MESSAGE, MAX_SMALL
 from policyengine.bundles.sealing import look_up, read_body, reject, write_body
-from policyengine.errors import DecodeError, DecryptionError, RejectedError, SignatureError
+from policyengine.errors import (
+    DecodeError,
+    DecryptionError,
+    InputError,
+    RejectedError,
+    SignatureError,
+)
 from policyengine.primitives import aead
 from policyengine.primitives.canonical import b64, pack, unb64, unpack, unpack_all
 from policyengine.primitives.rand import RandomSource
@@ -243,10 +249,16 @@ def seal_announcement(
         hop_key: the overlay's key, 32 bytes.
         epoch: epoch of that key.
         random: source of the nonce.
+
+    Raises:
+        InputError: `too-large` over 1 MiB.
     """
     body = write_body(announcement)
     inner = pack(announcement.agent.encode(), body, sign(signing_key, INTEREST, body))
-    return _seal("interest", inner, INTEREST, (epoch, hop_key), random=random)
+    message = _seal("interest", inner, INTEREST, (epoch, hop_key), random=random)
+    if len(message) > MAX_SMALL:
+        raise InputError("too-large", f"an announcement has at most {MAX_SMALL} bytes")
+    return message
 
 
 def open_announcement(

@@ -162,6 +162,13 @@ def test_an_announcement_out_of_range_cannot_be_made(change) -> None:
         samples.announcement(**change)
 
 
+def test_an_announcement_that_is_too_large_is_not_sent() -> None:
+    long = Interest("T", tuple(InterestFilter("x" * 65_536) for _ in range(16)))
+    with pytest.raises(InputError) as caught:
+        told(samples.announcement(interests=(long,)))
+    assert caught.value.kind == "too-large"
+
+
 @pytest.mark.parametrize("change", [{"path": ()}, {"to": ()}, {"path": ("a", "a")}])
 def test_orders_out_of_range_cannot_be_made(change) -> None:
     with pytest.raises(InputError):

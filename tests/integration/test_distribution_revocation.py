@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from brokers.client import Publisher, Subscriber
+from tasks.local.activemq import ActiveMQ, write_brokers_file
 from tests.support.distribution_site import Site
 from tests.support.ports import wait_until
 from tests.support.processes import children_of
@@ -21,11 +22,24 @@ pytestmark = [pytest.mark.activemq, pytest.mark.spark, pytest.mark.slow]
 REVOKED, KEPT, FAR = "X-104211", "X-104212", "X-118834"
 
 
-@pytest.fixture
-def site(tmp_path: Path, brokers_file: Callable[[str], Path]) -> Iterator[Site]:
-    made = Site(tmp_path, brokers_file)
-    yield made
-    made.stop()
+@pytest.fixture(scope="module")
+def site(
+    tmp_path_factory: pytest.TempPathFactory, activemq_pair: dict[str, ActiveMQ]
+) -> Iterator[Site]:
+    """One site for all: what a test revokes stays revoked."""
+    folder = tmp_path_factory.mktemp("site")
+
+    def brokers_file(account: str) -> Path:
+        entries = {name: broker.entry(account) for name, broker in activemq_pair.items()}
+        return write_brokers_file(folder / f"brokers-{account}.json", entries)
+
+    made = Site(folder, brokers_file)
+    try:
+        made.start("heating")
+        made.wait_current("heating")
+        yield made
+    finally:
+        made.stop()
 
 
 class Stream:
@@ -94,8 +108,7 @@ class Reader:
 
 
 def test_a_revocation_with_spark_while_events_flow(site: Site) -> None:
-    profiles = site.start("heating")
-    site.wait_current("heating")
+    profiles = site.profiles
     subscribers = {name: Subscriber(profiles[name]) for name in (REVOKED, KEPT, FAR)}
     publisher = Publisher(profiles["meter-gateway"])
     for subscriber in subscribers.values():
@@ -170,9 +183,7 @@ def check_record(site: Site, found: dict[str, Any]) -> None:
 
 
 def test_a_worker_killed_in_the_middle_of_spark_is_no_end(site: Site) -> None:
-    site.start("heating")
-    site.wait_current("heating")
-    uid = site.call("revoke", REVOKED)
+    uid = site.call("revoke", KEPT)
     wait_until(lambda: bool(pipelines(site)), seconds=90, what="Spark to run")
     worker = site.parts["worker"]
     for pid in [*children_of(worker.pid), worker.pid]:
@@ -182,7 +193,7 @@ def test_a_worker_killed_in_the_middle_of_spark_is_no_end(site: Site) -> None:
     # A minute until the claim counts as stale, then Spark once more.
     found = wait_complete(site, uid, seconds=480)
     assert found["receipt"]["unreachable"] == []
-    (job,) = site.call("jobs")
+    job = site.call("jobs")[-1]
     assert (job["state"], job["attempts"]) == ("done", 2)
 
 

@@ -1,6 +1,7 @@
-"""What `Site` runs beside the test: `python -m tests.support.distribution_commands COMMAND ...`.
+"""What `Site` runs beside the test: `python -m tests.support.distribution_commands`.
 
-Each command prints one JSON value. The test's own process has another database.
+Each line of the input is a command, a JSON list of its name and arguments, and is answered by a
+line: `{"result": ...}` or `{"error": ...}`. The test's own process has another database.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adminapp.config.settings")
 django.setup()
+
+from django.db import close_old_connections  # noqa: E402
 
 from adminapp.changes.loading import load as load_files  # noqa: E402
 from adminapp.core.authority import get_authority  # noqa: E402
@@ -120,5 +124,16 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 
 
+def answer(line: str) -> dict[str, Any]:
+    command, *arguments = json.loads(line)
+    close_old_connections()
+    try:
+        return {"result": COMMANDS[command](*arguments)}
+    except Exception:  # noqa: BLE001 - shown by the test, whatever it is
+        return {"error": traceback.format_exc()}
+
+
 if __name__ == "__main__":
-    print(json.dumps(COMMANDS[sys.argv[1]](*sys.argv[2:])))
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        print(json.dumps(answer(line)), file=answers, flush=True)

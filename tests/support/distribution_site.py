@@ -47,9 +47,11 @@ class Site:
             **(environment or {}),
         }
         self.parts: dict[str, Running] = {}
+        self.profiles: dict[str, str] = {}
+        self._commands: subprocess.Popen[str] | None = None
 
-    def start(self, sample: str) -> dict[str, str]:
-        """Start everything with one sample loaded; returns the profile folder of each principal."""
+    def start(self, sample: str) -> None:
+        """Start everything with one sample loaded; `profiles` are the principals' folders."""
         self.run(
             "-m", "tasks.authority", "init", *self._authority(), "--anchors", str(self.anchors)
         )
@@ -60,11 +62,10 @@ class Site:
         keys = {name: self._agent_keys(name, overlay) for name, overlay in AGENTS.items()}
         self.call("register", json.dumps(keys))
         clients, brokers = str(self.folder / "clients"), str(self._brokers_file("clients"))
-        profiles = self.call("load", sample, clients, brokers, str(self.anchors))
+        self.profiles = self.call("load", sample, clients, brokers, str(self.anchors))
         self.control()
         for name in AGENTS:
             self.agent(name)
-        return profiles
 
     def control(self) -> None:
         """The control plane's processes."""
@@ -106,6 +107,8 @@ class Site:
 
     def stop(self) -> None:
         """Stop everything, the last one first."""
+        if self._commands is not None:
+            self._commands.communicate(timeout=30)
         for process in reversed(self.parts.values()):
             process.stop()
 
@@ -119,8 +122,19 @@ class Site:
         return done.stdout
 
     def call(self, command: str, *arguments: str) -> Any:
-        """Run one of `distribution_commands`."""
-        return json.loads(self.run("-m", _COMMANDS, command, *arguments).splitlines()[-1])
+        """Have one of `distribution_commands` done; one process does them all."""
+        if self._commands is None:
+            self._commands = subprocess.Popen(
+                [sys.executable, "-m", _COMMANDS], cwd=REPOSITORY, env=self.environment, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )  # fmt: skip
+        asked, told = self._commands.stdin, self._commands.stdout
+        assert asked is not None
+        assert told is not None
+        print(json.dumps([command, *arguments]), file=asked, flush=True)
+        answer = json.loads(told.readline())
+        assert "result" in answer, f"{command}: {answer['error']}"
+        return answer["result"]
 
     def wait_current(self, domain: str, seconds: float = 90.0) -> None:
         """Wait until every agent acknowledged the domain's newest revision."""

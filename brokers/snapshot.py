@@ -20,9 +20,11 @@ from policyengine.anonset.parameters import Parameters
 from policyengine.anonset.tags import tags
 from policyengine.attributes import Predicate, Value, tokens_of
 from policyengine.attributes.literals import Literal
+from policyengine.blind import AgentShare, BlindPublic, Place
 from policyengine.bundles import (
     AgentContent,
     AgentRef,
+    BlindAgentEpoch,
     ClientRef,
     EncodedRule,
     EncodedSubject,
@@ -146,6 +148,23 @@ class GroupKey:
 
 
 @dataclass(frozen=True)
+class BlindEpoch:
+    """What an agent holds of one epoch of the blind profiles.
+
+    Args:
+        epoch: its number.
+        state: `staged`, `current` or `draining`.
+        public: what everybody may know.
+        shares: handle of an own client -> the agent's share; never shown.
+    """
+
+    epoch: int
+    state: EpochState
+    public: BlindPublic
+    shares: Mapping[str, AgentShare] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class DomainSnapshot:
     """All that an agent enforces for one domain.
 
@@ -165,6 +184,7 @@ class DomainSnapshot:
         attribute_keys: (key name, epoch) -> key.
         overlay_keys: epoch -> key of the hops between agents.
         denied: handles that notices have taken out since the bundle was made.
+        blind: blind epochs that are not retired, by number.
     """
 
     domain: str
@@ -182,6 +202,7 @@ class DomainSnapshot:
     attribute_keys: Mapping[tuple[str, int], GroupKey] = field(repr=False)
     overlay_keys: Mapping[int, GroupKey] = field(repr=False)
     denied: frozenset[str] = frozenset()
+    blind: Mapping[int, BlindEpoch] = field(default_factory=dict, repr=False)
 
     @property
     def peers(self) -> tuple[AgentRef, ...]:
@@ -274,7 +295,29 @@ def _build(
             held.epoch: held for group, held in keys if group == _OVERLAY + content.overlay
         },
         denied=denied,
+        blind=_build_blind(content),
     )
+
+
+def _build_blind(content: AgentContent) -> dict[int, BlindEpoch]:
+    return {
+        each.epoch: _blind_epoch(content.domain, each)
+        for each in content.blind
+        if may_open(_state(each.state))
+    }
+
+
+def _blind_epoch(domain: str, content: BlindAgentEpoch) -> BlindEpoch:
+    place = Place(domain, content.epoch)
+    public = BlindPublic.from_bytes(content.public)
+    shares = {handle: AgentShare.from_bytes(data) for handle, data in content.shares.items()}
+    # INVARIANT: what is of another epoch, or somebody else's, is never taken for this one.
+    if public.place != place or any(
+        (share.place, share.handle, share.search.system) != (place, handle, public.search)
+        for handle, share in shares.items()
+    ):
+        raise DecodeError("a key stands in the place of another one")
+    return BlindEpoch(content.epoch, _state(content.state), public, shares)
 
 
 def _open_wraps(

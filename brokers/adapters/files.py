@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -228,15 +228,11 @@ class SubscriptionFile:
 
     def save(self, subscriptions: Iterable[Subscription]) -> None:
         """Keep them; returns when they survive a crash."""
+        # An older release reads what needs nothing new.
+        entries = [asdict(one) for one in subscriptions]
         document = [
-            {
-                "domain": one.domain,
-                "handle": one.handle,
-                "identifier": one.identifier,
-                "type": one.type,
-                "filter": one.filter,
-            }
-            for one in subscriptions
+            {name: held for name, held in entry.items() if held or name != "blind"}
+            for entry in entries
         ]
         write_atomically(self._path, json.dumps(document).encode())
 

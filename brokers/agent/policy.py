@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from brokers.data.blindfilters import BlindStore
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
 from brokers.snapshot import DomainSnapshot, build_snapshot
 from policyengine.bundles import OpenedBundle, TrustedState
@@ -80,6 +81,7 @@ class PolicyInForce:
         self._progress = progress
         self._lock = threading.Lock()
         self._subscriptions = {_place(one): one for one in subscription_file.load()}
+        self._stores: dict[str, BlindStore] = {}
         self.domains: Mapping[str, InForce] = {}
         self.version = 0
 
@@ -151,7 +153,8 @@ class PolicyInForce:
 
     def _in_force(self, snapshot: DomainSnapshot) -> InForce:
         own = [one for one in self._subscriptions.values() if one.domain == snapshot.domain]
-        return InForce(snapshot, SubscriptionIndex.build(snapshot, own))
+        store = self._stores.setdefault(snapshot.domain, BlindStore())
+        return InForce(snapshot, SubscriptionIndex.build(snapshot, own, store))
 
 
 def _place(one: Subscription) -> tuple[str, str, str]:

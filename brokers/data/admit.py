@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from brokers.data.blind import admit_blind
 from brokers.data.match import Grant, grant, matched_rules, named_epoch
 from brokers.data.reasons import (
     MALFORMED,
@@ -35,6 +36,7 @@ class Admitted:
         dropped: the others, in the part's order.
         type: the event's type, the part's own or the super-type that it was lowered to.
         suppressed: those of `dropped` whose place is kept.
+        blind: `blind.RoutedBlind` of the attributes that agents may not have.
     """
 
     part: PublicationPart
@@ -42,6 +44,7 @@ class Admitted:
     dropped: tuple[str, ...]
     type: str
     suppressed: tuple[str, ...] = ()
+    blind: bytes = b""
 
 
 def authenticate(snapshot: DomainSnapshot, signed: SignedPart) -> PublicationPart:
@@ -75,7 +78,7 @@ def admit(
 
     Raises:
         RejectedError: `unknown-type`, `stale`, `epoch-unknown`, `epoch-retired`,
-            `malformed` or `not-authorised`.
+            `malformed`, `not-authorised` or `no-share`.
     """
     if part.type not in snapshot.specs:
         refuse(UNKNOWN_TYPE, f"event type `{part.type}` does not exist in this domain")
@@ -97,8 +100,10 @@ def admit(
     values = {name: part.attributes[name] for name in kept}
     _validate(snapshot, kind, values)
     dropped = tuple(name for name in part.attributes if name not in values)
+    blind = admit_blind(snapshot, part, kind, granted.permits)
+    dropped += blind.dropped
     suppressed = tuple(name for name in dropped if name in granted.suppresses and name in known)
-    return Admitted(part, values, dropped, kind, suppressed)
+    return Admitted(part, values, dropped, kind, suppressed, blind.data)
 
 
 def _granted(

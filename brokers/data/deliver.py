@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from brokers.data.blind import BlindEvent
 from brokers.data.match import Grant, grant, matched_rules, named_epoch
 from brokers.data.reasons import CONDITION, NO_KEY, NOT_PERMITTED
 from brokers.data.route import protection_context
@@ -39,7 +40,7 @@ def deliver(
         subscriptions: of this domain.
 
     Raises:
-        RejectedError: `epoch-unknown` or `epoch-retired`.
+        RejectedError: `epoch-unknown` or `epoch-retired`, of the encoding or of what is blind.
         DecryptionError: a ciphertext that one of our keys should open does not open.
     """
     policy = named_epoch(snapshot, routed.epoch)
@@ -54,8 +55,9 @@ def deliver(
     ]
     if not granted:
         return []
-    known = _known_values(snapshot, routed)
-    deliveries = (_delivery(snapshot, routed, known, one, found) for one, found in granted)
+    blind = BlindEvent(snapshot, routed, subscriptions.store)
+    event = _Event(routed, _known_values(snapshot, routed), blind)
+    deliveries = (_delivery(snapshot, event, one, found) for one, found in granted)
     return [addressed for addressed in deliveries if addressed is not None]
 
 
@@ -79,16 +81,23 @@ def _why(routed: RoutedPart, granted: Grant, name: str) -> str:
     return CONDITION if name in granted.suppresses else NOT_PERMITTED
 
 
+@dataclass(frozen=True)
+class _Event:
+    """A part with what this agent reads of it, and what it does not."""
+
+    routed: RoutedPart
+    known: Mapping[str, Value]
+    blind: BlindEvent
+
+
 def _delivery(
-    snapshot: DomainSnapshot,
-    routed: RoutedPart,
-    known: Mapping[str, Value],
-    interest: Interest,
-    granted: Grant,
+    snapshot: DomainSnapshot, event: _Event, interest: Interest, granted: Grant
 ) -> Addressed | None:
-    attributes = {name: value for name, value in known.items() if granted.permits(name)}
-    if routed.parts == 1 and not interest.wants(attributes):
+    routed, blind = event.routed, event.blind
+    attributes = {name: value for name, value in event.known.items() if granted.permits(name)}
+    if routed.parts == 1 and not interest.wants(attributes, blind.matched(granted.permits)):
         return None
+    sealed, hidden = blind.delivery(interest.handle, granted.permits)
     withheld = {
         name: _why(routed, granted, name)
         for name in (*routed.clear, *routed.sealed, *routed.suppressed)
@@ -107,6 +116,7 @@ def _delivery(
             revision=snapshot.revision,
             epoch=routed.epoch,
             attributes=attributes,
-            withheld=withheld,
+            withheld=withheld | hidden,
+            blind=sealed,
         ),
     )

@@ -22,6 +22,8 @@ OWN_EVENT: Final = "own-event"
 NO_KEY: Final = "no-key"
 NOT_PERMITTED: Final = "not-permitted"
 CONDITION: Final = "condition"
+NO_SHARE: Final = "no-share"
+MATCH_ONLY: Final = "match-only"
 FAILED: Final = "failed"
 
 RETRYABLE: Final = frozenset({EPOCH_RETIRED, EPOCH_UNKNOWN, STALE})

@@ -66,6 +66,7 @@ def route(snapshot: DomainSnapshot, admitted: Admitted, *, random: RandomSource)
         clear=protected.clear,
         sealed=protected.sealed,
         suppressed=admitted.suppressed,
+        blind=admitted.blind,
     )
     return Routed(routed, protected.dropped)
 

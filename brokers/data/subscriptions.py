@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
+from brokers.data.blindfilters import (
+    NOTHING_MATCHED,
+    BlindStore,
+    BlindWish,
+    Matched,
+    blind_text,
+    check_blind_filters,
+    check_readable,
+)
 from brokers.data.reasons import (
     INVALID_FILTER,
     MALFORMED,
@@ -18,7 +27,7 @@ from brokers.data.reasons import (
 from brokers.snapshot import DomainSnapshot
 from policyengine.attributes import Expression, Value, evaluate, parse
 from policyengine.bundles import SignedSubscribe, SubscribeRequest
-from policyengine.errors import InputError
+from policyengine.errors import InputError, RejectedError
 from policyengine.events import AttributeSpec
 
 
@@ -32,6 +41,8 @@ class Subscription:
         identifier: the client's own name for it.
         type: event type; its sub-types are included.
         filter: expression over the event's attributes, or empty for all events.
+        blind: where the filter names attributes that agents may not have, the encrypted one
+            (`blind.blind_text`); `filter` is then what all its events meet of the others.
     """
 
     domain: str
@@ -39,6 +50,7 @@ class Subscription:
     identifier: str
     type: str
     filter: str
+    blind: str = ""
 
 
 def compile_filter(text: str, specs: Iterable[AttributeSpec]) -> Expression | None:
@@ -66,15 +78,36 @@ def meets(expression: Expression | None, values: Mapping[str, Value]) -> bool:
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """What one subscription asks for; all of it must hold.
+
+    Args:
+        expression: of what agents can read; None for all.
+        blind: of what they match without reading; None for all.
+    """
+
+    expression: Expression | None
+    blind: BlindWish | None = None
+
+
+@dataclass(frozen=True)
 class Interest:
     """Everything that one client wants of one event type."""
 
     handle: str
-    filters: tuple[Expression | None, ...]
+    filters: tuple[Wanted, ...]
 
-    def wants(self, values: Mapping[str, Value]) -> bool:
-        """Whether one of the filters is met."""
-        return any(meets(expression, values) for expression in self.filters)
+    def wants(self, values: Mapping[str, Value], matched: Matched = NOTHING_MATCHED) -> bool:
+        """Whether one of the filters is met.
+
+        Args:
+            values: what the subscriber may read of what the agent reads.
+            matched: the encrypted filters that the event meets.
+        """
+        return any(
+            meets(one.expression, values) and (one.blind is None or one.blind.met(values, matched))
+            for one in self.filters
+        )
 
 
 @dataclass(frozen=True)
@@ -84,41 +117,62 @@ class SubscriptionIndex:
     Args:
         by_type: event type -> the clients that want events of exactly that type.
         broken: subscriptions that do not fit the policy in force; nothing meets them.
+        store: the encrypted filters.
     """
 
     by_type: Mapping[str, tuple[Interest, ...]]
     broken: tuple[Subscription, ...]
+    store: BlindStore = field(default_factory=BlindStore)
 
     @classmethod
     def build(
-        cls, snapshot: DomainSnapshot, subscriptions: Iterable[Subscription]
+        cls,
+        snapshot: DomainSnapshot,
+        subscriptions: Iterable[Subscription],
+        store: BlindStore | None = None,
     ) -> SubscriptionIndex:
         """Compile subscriptions against the types in force.
 
         Args:
             snapshot: the domain's policy.
             subscriptions: of this domain.
+            store: the encrypted filters of the index before, to be used again.
         """
-        wanted: dict[str, dict[str, list[Expression | None]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
+        store = BlindStore() if store is None else store
+        wanted: dict[str, dict[str, list[Wanted]]] = defaultdict(lambda: defaultdict(list))
         broken = []
         for subscription in subscriptions:
             try:
-                expression = compile_filter(
-                    subscription.filter, snapshot.specs.get(subscription.type, ())
-                )
+                compiled = _wanted(snapshot, subscription, store)
                 covered = snapshot.types.subtree(subscription.type)
-            except (InputError, KeyError):
+            except (InputError, RejectedError, KeyError):
                 broken.append(subscription)
                 continue
             for name in covered:
-                wanted[name][subscription.handle].append(expression)
+                wanted[name][subscription.handle].append(compiled)
         by_type = {
             name: tuple(Interest(handle, tuple(found)) for handle, found in clients.items())
             for name, clients in wanted.items()
         }
-        return cls(by_type, tuple(broken))
+        store.keep(
+            {epoch: held.public.search for epoch, held in snapshot.blind.items()},
+            [one.blind for one in _all(by_type) if one.blind is not None],
+        )
+        return cls(by_type, tuple(broken), store)
+
+
+def _all(by_type: Mapping[str, tuple[Interest, ...]]) -> Iterator[Wanted]:
+    for clients in by_type.values():
+        for interest in clients:
+            yield from interest.filters
+
+
+def _wanted(snapshot: DomainSnapshot, one: Subscription, store: BlindStore) -> Wanted:
+    specs = snapshot.specs.get(one.type, ())
+    expression = compile_filter(one.filter, specs)
+    check_readable(expression, specs)
+    wish = store.wish(snapshot, one.handle, one.type, one.blind) if one.blind else None
+    return Wanted(expression, wish)
 
 
 def judge_subscribe(
@@ -134,7 +188,7 @@ def judge_subscribe(
 
     Raises:
         RejectedError: `malformed`, `unknown-client`, `signature`, `revoked`, `stale`,
-            `unknown-type` or `invalid-filter`.
+            `unknown-type`, `invalid-filter`, `no-share`, `epoch-unknown` or `epoch-retired`.
     """
     request = signed.request
     if request.domain != snapshot.domain:
@@ -155,11 +209,13 @@ def judge_subscribe(
 def _check_interest(snapshot: DomainSnapshot, request: SubscribeRequest) -> None:
     if request.type not in snapshot.specs:
         refuse(UNKNOWN_TYPE, f"event type `{request.type}` does not exist in this domain")
+    specs = snapshot.specs[request.type]
     try:
-        compile_filter(request.filter, snapshot.specs[request.type])
+        check_readable(compile_filter(request.filter, specs), specs)
     except InputError as error:
         place = "" if error.at is None else f" (at position {error.at})"
         refuse(INVALID_FILTER, f"{error.message}{place}")
+    check_blind_filters(snapshot, request.client, request.type, request.blind)
 
 
 def subscription_of(request: SubscribeRequest) -> Subscription:
@@ -170,4 +226,5 @@ def subscription_of(request: SubscribeRequest) -> Subscription:
         identifier=request.subscription,
         type=request.type,
         filter=request.filter,
+        blind=blind_text(request.blind),
     )

@@ -27,6 +27,7 @@ class Event:
         attributes: name -> value.
         withheld: name -> `not-permitted` or `no-key`.
         publisher: the publisher's handle.
+        domain: where it was published.
     """
 
     type: str
@@ -34,6 +35,7 @@ class Event:
     attributes: Mapping[str, Value]
     withheld: Mapping[str, str]
     publisher: str
+    domain: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,16 @@ class Taken:
     double: bool = False
 
 
-def event_key(publisher: str, publication: str) -> bytes:
-    """Names an event for the window against doubles."""
-    packed = pack(publisher.encode(), publication.encode())
+def event_key(publisher: str, publication: str, foreign: str = "") -> bytes:
+    """Names an event for the window against doubles.
+
+    Args:
+        publisher: the publisher's handle.
+        publication: 32 hexadecimal digits.
+        foreign: the domain, where it is not the subscriber's own.
+    """
+    named = (publisher, publication, foreign) if foreign else (publisher, publication)
+    packed = pack(*(each.encode() for each in named))
     return blake2b(packed, digest_size=16).digest()
 
 
@@ -76,10 +85,12 @@ class Assembly:
 
     Args:
         seen: whether an event's key was handled within the window.
+        domain: the subscriber's own.
     """
 
-    def __init__(self, seen: Callable[[bytes], bool]) -> None:
+    def __init__(self, seen: Callable[[bytes], bool], domain: str = "") -> None:
         self._seen = seen
+        self._domain = domain
         self._reassembler = Reassembler(_WINDOW)
         self._carriers: dict[str, list[object]] = {}
         self._unhandled: dict[bytes, Whole] = {}
@@ -100,7 +111,8 @@ class Assembly:
         Raises:
             InputError: the parts contradict one another.
         """
-        key = event_key(delivery.publisher, delivery.publication)
+        foreign = "" if delivery.domain == self._domain else delivery.domain
+        key = event_key(delivery.publisher, delivery.publication, foreign)
         if key in self._unhandled:
             # Not done with: the event is not handled yet, and this may be all that is left
             # of it at the broker.
@@ -130,6 +142,7 @@ class Assembly:
             attributes=complete.values,
             withheld=withheld,
             publisher=delivery.publisher,
+            domain=delivery.domain,
         )
         del self._carriers[name]
         self._unhandled[key] = Whole(event, key, carriers)

@@ -1,11 +1,39 @@
-"""What can go wrong for a publisher or subscriber."""
+"""What can go wrong for a publisher or subscriber: one tree.
+
+ClientError
+    ProfileError        the profile folder is missing, wrong or in use
+    BufferFull          no more events can be kept; slow down
+    Refused             an agent said no, or nothing was heard in time
+        NotReady        no policy, no home agent or no connection yet
+        TimedOut        no answer in time; whether it was accepted is not known
+        NotAuthorised   no policy permits it, or the right was taken away
+        BadRequest      the type, a value or the filter does not fit the domain
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 from policyengine.errors import RejectedError
 
 
-class Refused(RejectedError):
+class ClientError(Exception):
+    """Base of everything that the client's library raises on purpose."""
+
+
+class ProfileError(ClientError):
+    """A profile folder is missing, wrong, or in use by another process."""
+
+
+class BufferFull(ClientError):
+    """As many events wait as may: publish again when some of them have been accepted.
+
+    Args:
+        message: what is full, and how much fits.
+    """
+
+
+class Refused(RejectedError, ClientError):
     """An agent refused, or nothing was heard in time.
 
     Args:
@@ -15,5 +43,36 @@ class Refused(RejectedError):
     """
 
 
-class ProfileError(Exception):
-    """A profile folder is missing, wrong, or in use by another process."""
+class NotReady(Refused):
+    """`not-ready` or `no-home`: nothing was sent; it may work a moment later."""
+
+
+class TimedOut(Refused):
+    """`timeout`: no answer in time; it may still be accepted."""
+
+
+class NotAuthorised(Refused):
+    """`not-authorised`, `revoked`, `unknown-publisher` or `unknown-client`."""
+
+
+class BadRequest(Refused):
+    """`unknown-type`, `malformed`, `invalid-filter`: asking again will not help."""
+
+
+_CLASSES: Final[dict[str, type[Refused]]] = {
+    "not-ready": NotReady,
+    "no-home": NotReady,
+    "timeout": TimedOut,
+    "not-authorised": NotAuthorised,
+    "revoked": NotAuthorised,
+    "unknown-publisher": NotAuthorised,
+    "unknown-client": NotAuthorised,
+    "unknown-type": BadRequest,
+    "malformed": BadRequest,
+    "invalid-filter": BadRequest,
+}
+
+
+def refusal(reason: str, message: str) -> Refused:
+    """The exception for a reason; one that is not known here is a plain `Refused`."""
+    return _CLASSES.get(reason, Refused)(reason, message)

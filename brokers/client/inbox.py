@@ -12,6 +12,7 @@ from typing import Protocol
 
 from brokers.adapters.logs import log
 from brokers.client.assembly import Assembly, Event, Whole
+from brokers.client.homes import HomeWatch
 from brokers.client.policy import FORMER_HOME_SECONDS, PolicyHolder
 from brokers.ports import Clock, EventLog, KeyStore, Message, SeenEntry
 from policyengine.bundles import Delivery, open_delivery
@@ -59,6 +60,10 @@ class InboxSession(Protocol):
         """What is in force."""
 
     @property
+    def watch(self) -> HomeWatch:
+        """Which agents are silent."""
+
+    @property
     def clock(self) -> Clock:
         """Both clocks."""
 
@@ -77,18 +82,25 @@ class Inbox:
         session: the client's session.
         wanted: whether a subscription wants an event.
         seen: the window against doubles, open as long as the inbox.
+        arrived: called on an overlay's thread whenever an event became whole.
     """
 
     def __init__(
-        self, session: InboxSession, wanted: Callable[[Event], bool], seen: EventLog
+        self,
+        session: InboxSession,
+        wanted: Callable[[Event], bool],
+        seen: EventLog,
+        arrived: Callable[[], None] | None = None,
     ) -> None:
         self._session = session
         self._wanted = wanted
+        self.arrived = arrived
         self._seen = seen
-        self._assembly = Assembly(self._seen.__contains__)
+        self._assembly = Assembly(self._seen.__contains__, session.profile.domain)
         self._arrived = threading.Condition()
         self._whole: deque[Whole] = deque()
         self._early: list[_Early] = []
+        self._later: list[tuple[float, Whole]] = []
         self._closed = False
         self.doubles = 0
         self.given_up = 0
@@ -144,8 +156,10 @@ class Inbox:
             with self._arrived:
                 self._early.append(early)
             return None
-        if delivery.domain != profile.domain:
-            raise RejectedError("audience", "the delivery is of another domain")
+        # INVARIANT: an agent speaks only for the domains in which it serves us.
+        if not policy.serves(delivery.domain, delivery.agent):
+            raise RejectedError("audience", "the agent does not serve us in that domain")
+        self._session.watch.heard(delivery.agent, self._session.clock.boot())
         return delivery
 
     def _assemble(self, delivery: Delivery, message: Message) -> None:
@@ -157,6 +171,8 @@ class Inbox:
             if taken.double:
                 self.doubles += 1
                 message.ack()
+        if taken.whole is not None and self.arrived is not None:
+            self.arrived()
 
     # what is handed out
 
@@ -176,8 +192,19 @@ class Inbox:
 
     def _pop(self, timeout: float) -> Whole | None:
         with self._arrived:
+            self._due()
             self._arrived.wait_for(lambda: bool(self._whole) or self._closed, max(0.0, timeout))
             return self._whole.popleft() if self._whole else None
+
+    def _due(self) -> None:
+        now = self._session.clock.boot()
+        self._whole.extend(whole for at, whole in self._later if at <= now)
+        self._later = [(at, whole) for at, whole in self._later if at > now]
+
+    def again(self, whole: Whole, seconds: float) -> None:
+        """Hand an event out once more, after so many seconds."""
+        with self._arrived:
+            self._later.append((self._session.clock.boot() + seconds, whole))
 
     def handled(self, whole: Whole) -> None:
         """Record that an event was handled, then acknowledge all that it came in."""
@@ -191,13 +218,14 @@ class Inbox:
     def _tidy(self) -> None:
         if self._early:
             self.retry()
-        policy = self._session.policy.current
+        policies = self._session.policy.domains.values()
         # While a broker is away its parts are late through no fault of theirs.
-        if policy is None or not self._session.connected:
+        if not policies or not self._session.connected:
             return
+        window = max(policy.window_seconds for policy in policies)
         with self._arrived:
             now = self._session.clock.boot()
-            given_up = self._assembly.give_up(now, policy.window_seconds)
+            given_up = self._assembly.give_up(now, window)
         for carriers in given_up:
             self.given_up += 1
             log(_LOGGER, logging.WARNING, "event given up, a part is missing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from brokers.client.errors import Refused
+from brokers.client.errors import NotReady
 from brokers.ports import Clock
 from policyengine.anonset import tags
 from policyengine.attributes import Predicate, Value, tokens_of
@@ -48,10 +48,12 @@ class ClientPolicy:
     """One bundle's content, ready to use.
 
     Args:
+        domain: the domain that it is about.
         revision: of the bundle.
         digest: of its header; publications name it.
         types: event types with their inheritance resolved.
         homes: overlay -> home agent there, in the bundle's order.
+        fallbacks: overlay -> the agent that serves while the home there is silent.
         splits: event type -> (overlay, attribute names) of each part.
         tag_keys: overlay -> key of the epoch in which new tags are made.
         predicates: what values are tested for beside equality.
@@ -59,15 +61,22 @@ class ClientPolicy:
         window_seconds: how long parts wait for one another.
     """
 
+    domain: str
     revision: int
     digest: str
     types: EventTypes
     homes: Mapping[str, HomeAgent]
+    fallbacks: Mapping[str, HomeAgent]
     splits: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]
     tag_keys: Mapping[str, TagKey] = field(repr=False)
     predicates: tuple[Predicate, ...]
     publishes: tuple[str, ...]
     window_seconds: int
+
+    @property
+    def agents(self) -> tuple[HomeAgent, ...]:
+        """Every agent that may serve the client: homes and their stand-ins."""
+        return (*self.homes.values(), *self.fallbacks.values())
 
     @property
     def can_tag(self) -> bool:
@@ -88,17 +97,17 @@ class ClientPolicy:
         event goes whole to the first home.
 
         Raises:
-            Refused: `no-home`, where the client has no agent to send to.
+            NotReady: `no-home`, where the client has no agent to send to.
         """
         groups = self._split_of(event_type)
         if not groups:
             first = next(iter(self.homes), None)
             if first is None:
-                raise Refused("no-home", "this client has no home agent yet")
+                raise NotReady("no-home", "this client has no home agent yet")
             return (PlannedPart(0, 1, first, dict(values)),)
         for overlay, _ in groups:
             if overlay not in self.homes:
-                raise Refused("no-home", f"this client has no home agent on overlay `{overlay}`")
+                raise NotReady("no-home", f"this client has no home agent on overlay `{overlay}`")
         parts = split(values, [names for _, names in groups])
         return tuple(
             PlannedPart(number, len(parts), groups[number][0], part)
@@ -123,11 +132,11 @@ class ClientPolicy:
             The encoding epoch and the tags, 16 bytes each, sorted.
 
         Raises:
-            Refused: `not-ready`, where no tag key of the overlay is current.
+            NotReady: `not-ready`, where no tag key of the overlay is current.
         """
         key = self.tag_keys.get(overlay)
         if key is None:
-            raise Refused("not-ready", f"no current tag key for overlay `{overlay}` has arrived")
+            raise NotReady("not-ready", f"no current tag key for overlay `{overlay}` has arrived")
         named = {_EVENT + name: value for name, value in values.items()}
         made = tags(key.key, tokens_of(named, self.predicates))
         return key.epoch, tuple(sorted(made))
@@ -144,10 +153,12 @@ def build_policy(opened: OpenedBundle) -> ClientPolicy:
         raise RejectedError("malformed", "the bundle holds no content for a client")
     try:
         return ClientPolicy(
+            domain=content.domain,
             revision=opened.header.revision,
             digest=opened.digest,
             types=EventTypes([TypeSpec.from_json(spec) for spec in content.types]),
             homes={home.overlay: home for home in content.homes},
+            fallbacks={home.overlay: home for home in content.fallbacks},
             splits={
                 name: tuple((str(one["overlay"]), tuple(one["attributes"])) for one in parts)
                 for name, parts in content.splits.items()
@@ -169,7 +180,7 @@ def _sealing_tag_keys(content: ClientContent) -> dict[str, TagKey]:
 
 
 class PolicyHolder:
-    """Holds what is in force at a client; the control side swaps it.
+    """Holds what is in force at a client, one policy a domain; the control side swaps them.
 
     A former home has deliveries under way when the client moves, so its signature counts
     for a moment longer; only for a moment, since it may be one that nobody trusts any more.
@@ -177,30 +188,54 @@ class PolicyHolder:
     Args:
         changed: called after every swap.
         clock: says when that moment is over.
+        domain: the client's own domain; None where there is only one.
     """
 
-    def __init__(self, changed: Callable[[], None], clock: Clock) -> None:
+    def __init__(
+        self, changed: Callable[[], None], clock: Clock, domain: str | None = None
+    ) -> None:
         self._changed = changed
         self._clock = clock
-        self._former: dict[str, tuple[bytes, float]] = {}
-        self.current: ClientPolicy | None = None
+        self._domain = domain
+        self._former: dict[tuple[str, str], tuple[bytes, float]] = {}
+        self.domains: Mapping[str, ClientPolicy] = {}
+
+    @property
+    def current(self) -> ClientPolicy | None:
+        """What is in force in the client's own domain, None before the first bundle."""
+        if self._domain is None:
+            return next(iter(self.domains.values()), None)
+        return self.domains.get(self._domain)
+
+    def of(self, domain: str) -> ClientPolicy | None:
+        """What is in force in a domain, or None."""
+        return self.domains.get(domain)
 
     def verify_key(self, agent: str) -> bytes:
-        """Ed25519 key of an agent that is our home, or was until a moment ago.
+        """Ed25519 key of an agent that serves us, or did until a moment ago.
 
         Raises:
-            KeyError: it is not.
+            KeyError: it does not.
         """
-        for home in self._homes():
-            if home.agent == agent:
-                return home.verify_key
-        key, end = self._former[agent]
-        if self._clock.boot() >= end:
-            raise KeyError(agent)
-        return key
+        for policy in self.domains.values():
+            for home in policy.agents:
+                if home.agent == agent:
+                    return home.verify_key
+        now = self._clock.boot()
+        for (_, name), (key, end) in self._former.items():
+            if name == agent and now < end:
+                return key
+        raise KeyError(agent)
 
-    def _homes(self) -> tuple[HomeAgent, ...]:
-        return tuple(self.current.homes.values()) if self.current else ()
+    def serves(self, domain: str, agent: str) -> bool:
+        """Whether an agent may speak for a domain: it serves us there, or did just now."""
+        policy = self.domains.get(domain)
+        if policy is None:
+            return False
+        if any(home.agent == agent for home in policy.agents):
+            return True
+        _, end = self._former.get((domain, agent), (b"", float("-inf")))
+        return self._clock.boot() < end
 
     def prepare(self, opened: OpenedBundle, state: TrustedState) -> ClientPolicy:
         """Build what a bundle brings. Raises RejectedError where it is no use."""
@@ -211,9 +246,11 @@ class PolicyHolder:
         if not isinstance(prepared, ClientPolicy):
             raise TypeError("not prepared by this object")
         end = self._clock.boot() + FORMER_HOME_SECONDS
-        leaving = {home.agent: (home.verify_key, end) for home in self._homes()}
-        self._former = {**self._former, **leaving}
-        self.current = prepared
+        held = self.domains.get(domain)
+        leaving = held.agents if held else ()
+        keys = {(domain, home.agent): (home.verify_key, end) for home in leaving}
+        self._former = {**self._former, **keys}
+        self.domains = {**self.domains, domain: prepared}
         self._changed()
 
     def deny(self, domain: str, handles: frozenset[str]) -> None:

@@ -1,67 +1,42 @@
-"""Publishing: split, tag, sign, seal, send, and wait for every part's reply."""
+"""Publishing: wait for the answer, look at it later, or leave it to the outbox."""
 
 from __future__ import annotations
 
 import time
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from brokers.client.errors import Refused
-from brokers.client.policy import ClientPolicy, PlannedPart
+from brokers.client.courier import Courier
+from brokers.client.dispatch import Published, plan_parcel
+from brokers.client.errors import NotReady, TimedOut
+from brokers.client.homes import PATIENCE_SECONDS
+from brokers.client.outbox import MAX_BYTES, MAX_EVENTS, Outbox, RefusedEvent
+from brokers.client.policy import ClientPolicy
 from brokers.client.session import Session, fresh_identifier
-from brokers.data.reasons import RETRYABLE
-from brokers.ports import TransportError
+from brokers.client.vault import Vault
 from policyengine.attributes import Value
-from policyengine.bundles import PublicationPart, Reply, seal_publication
+from policyengine.bundles.limits import values_codec
 
-_PAUSE_BEFORE_RETRY = 0.3
-
-
-@dataclass(frozen=True)
-class Published:
-    """An event that every home agent concerned has accepted.
-
-    Args:
-        id: identifier of the publication, 32 hexadecimal digits.
-        dropped: attributes that were left out, because the publisher may not write them
-            or no agent could protect them.
-    """
-
-    id: str
-    dropped: tuple[str, ...]
+_CLOSE_SECONDS = 5.0
+_VALUES = values_codec()
 
 
 class Handle:
-    """A publication under way; made by `Publisher.publish_nowait`."""
+    """A publication under way; made by `Publisher.publish_nowait`.
 
-    def __init__(
-        self,
-        session: Session,
-        event_type: str,
-        values: Mapping[str, Value],
-        parts: tuple[PlannedPart, ...],
-    ) -> None:
-        self.id = fresh_identifier()
-        self._session = session
-        self._type = event_type
-        self._values = values
-        self._parts = parts
-        self._policies: dict[int, ClientPolicy] = {}
-        self._unsent: set[int] = set()
+    As long as somebody holds it, its parts are sent again where that is needed.
+    """
+
+    def __init__(self, identifier: str, future: Future[Published], courier: Courier) -> None:
+        self.id = identifier
+        self.future = future
         # Nobody has to wait: what is not asked for must not pile up.
-        places = [(self.id, part.part) for part in parts]
-        weakref.finalize(self, _forget, session, places)
-
-    def begin(self, timeout: float) -> None:
-        """Send all parts; one that cannot be sent now is sent while waiting."""
-        for part in self._parts:
-            self._session.expect((self.id, part.part))
-        for part in self._parts:
-            self._send(part, timeout)
+        weakref.finalize(self, courier.forget, identifier)
 
     def wait(self, timeout: float = 10.0) -> Published:
         """Wait until every part was accepted.
@@ -74,126 +49,55 @@ class Handle:
 
         Raises:
             Refused: an agent's reason, or `timeout`.
+            InputError: a value that no message can carry.
         """
-        deadline = time.monotonic() + timeout
         try:
-            replies = [self._accepted(part, deadline) for part in self._parts]
-        finally:
-            _forget(self._session, [(self.id, part.part) for part in self._parts])
-        dropped = [name for reply in replies for name in reply.dropped]
-        return Published(self.id, tuple(dict.fromkeys(dropped)))
-
-    def _accepted(self, part: PlannedPart, deadline: float) -> Reply:
-        place = (self.id, part.part)
-        while (left := deadline - time.monotonic()) > 0:
-            if part.part in self._unsent:
-                self._resend(part, left)
-                continue
-            reply = self._session.wait_reply(place, left)
-            if reply is None:
-                break
-            if reply.ok:
-                return reply
-            if reply.reason not in RETRYABLE:
-                raise Refused(reply.reason, reply.message)
-            self._session.wait_newer(self._policies[part.part].digest, _PAUSE_BEFORE_RETRY)
-            self._session.expect(place)
-            self._resend(part, deadline - time.monotonic())
-        raise Refused("timeout", "no answer in time; it may still be accepted")
-
-    def _resend(self, part: PlannedPart, left: float) -> None:
-        self._send(part, max(0.1, left))
-        if part.part in self._unsent:
-            time.sleep(min(0.1, max(0.0, left)))
-
-    def _send(self, part: PlannedPart, timeout: float) -> None:
-        policy = self._session.policy.current
-        if policy is None:
-            raise Refused("not-ready", "no policy has arrived from the control plane yet")
-        home = policy.homes.get(part.overlay)
-        if home is None:
-            raise Refused("no-home", f"this client has no home agent on `{part.overlay}`")
-        profile = self._session.profile
-        publication = make_part(
-            policy, part,
-            domain=profile.domain, publisher=profile.handle, publication=self.id,
-            event_type=self._type, values=self._values, issued=self._session.now(),
-        )  # fmt: skip
-        sealed = seal_publication(
-            publication,
-            signing_key=profile.keys.signing,
-            recipient=home.sealing_key,
-            agent=home.agent,
-        )
-        self._policies[part.part] = policy
-        self._unsent.discard(part.part)
-        try:
-            self._session.send(part.overlay, home.agent, "publication", sealed, timeout)
-        except TransportError:
-            self._unsent.add(part.part)
-
-
-def make_part(
-    policy: ClientPolicy,
-    part: PlannedPart,
-    *,
-    domain: str,
-    publisher: str,
-    publication: str,
-    event_type: str,
-    values: Mapping[str, Value],
-    issued: float,
-) -> PublicationPart:
-    """One part of an event as its publisher signs it.
-
-    Args:
-        policy: in force at the publisher.
-        part: from `ClientPolicy.plan`.
-        domain: the publisher's domain.
-        publisher: its handle.
-        publication: the event's identifier.
-        event_type: its type.
-        values: of the whole event.
-        issued: Unix time in seconds.
-
-    Raises:
-        Refused: `not-ready`, where no tag key of the overlay is current.
-    """
-    epoch, tags = policy.tags(part.overlay, values)
-    return PublicationPart(
-        domain=domain,
-        publication=publication,
-        type=event_type,
-        publisher=publisher,
-        part=part.part,
-        parts=part.parts,
-        overlay=part.overlay,
-        epoch=epoch,
-        policy=policy.digest,
-        issued=int(issued),
-        tags=tags,
-        attributes=part.values,
-    )
-
-
-def _forget(session: Session, places: list[tuple[str, int]]) -> None:
-    for place in places:
-        session.forget(place)
+            return self.future.result(timeout)
+        except FutureTimeoutError:
+            raise TimedOut("timeout", "no answer in time; it may still be accepted") from None
 
 
 class Publisher:
     """Publishes events of one principal.
 
+        with Publisher("profiles/airport") as publisher:
+            publisher.publish("Flight", {"carrier": "UA", "delay": 130})   # waits for agents
+            publisher.enqueue("Flight", {"carrier": "DL", "delay": 5})     # kept on disk, sent
+            publisher.flush(timeout=30)                                    # when it can be
+            print(publisher.refused())                                     # and what was not
+
+    It reconnects by itself. Where a home agent does not answer for `patience` seconds and the
+    control plane named a second one, that one is asked until the first is heard again.
+
     Args:
         profile_dir: its profile folder (`create_profile`).
+        patience: seconds after which an agent that owes an answer counts as silent.
+        max_events: most events that `enqueue` keeps.
+        max_bytes: most bytes of them on disk.
 
     Raises:
         ProfileError: the profile is wrong or in use.
     """
 
-    def __init__(self, profile_dir: str | Path) -> None:
-        self._session = Session(profile_dir)
-        self._session.start()
+    def __init__(
+        self,
+        profile_dir: str | Path,
+        *,
+        patience: float = PATIENCE_SECONDS,
+        max_events: int = MAX_EVENTS,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._session = Session(profile_dir, patience=patience)
+        profile = self._session.profile
+        self._outbox = Outbox(
+            profile.state / "outbox.sqlite",
+            Vault(profile.keys.sealing),
+            max_events=max_events,
+            max_bytes=max_bytes,
+        )
+        self._courier = Courier(self._session, self._outbox)
+        self._courier.start()
+        self._session.start(on_change=self._courier.wake, on_reply=self._courier.reply)
 
     @property
     def revision(self) -> int:
@@ -201,71 +105,152 @@ class Publisher:
         policy = self._session.policy.current
         return 0 if policy is None else policy.revision
 
-    def wait_ready(self, timeout: float = 30.0) -> None:
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """Domains whose policy has arrived: its own, and those that it is a guest of."""
+        return tuple(sorted(self._session.policy.domains))
+
+    @property
+    def waiting(self) -> int:
+        """Events kept on disk that no agent has accepted yet."""
+        return len(self._outbox)
+
+    def wait_ready(self, timeout: float = 30.0, *, domain: str | None = None) -> None:
         """Wait until a policy with current tag keys has arrived and the brokers are connected.
 
-        Raises:
-            Refused: `not-ready`, and what is lacking.
-        """
-        self._ready(timeout)
+        Args:
+            timeout: seconds.
+            domain: its own where None.
 
-    def _ready(self, timeout: float) -> ClientPolicy:
+        Raises:
+            NotReady: `not-ready`, and what is lacking.
+        """
+        self._ready(timeout, domain)
+
+    def _ready(self, timeout: float, domain: str | None) -> ClientPolicy:
         # A domain's very first bundles come before its agents have the first epoch; the
         # tag keys follow in a newer one.
         deadline = time.monotonic() + timeout
-        policy = self._session.wait_ready(timeout)
+        policy = self._session.wait_ready(timeout, domain)
         while not policy.can_tag:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise Refused("not-ready", "no current tag key has arrived for this publisher")
-            self._session.wait_newer(policy.digest, left)
-            policy = self._session.wait_ready(max(0.0, deadline - time.monotonic()))
+                raise NotReady("not-ready", "no current tag key has arrived for this publisher")
+            self._session.wait_newer(policy, left)
+            policy = self._session.wait_ready(max(0.0, deadline - time.monotonic()), domain)
         return policy
 
+    # now
+
     def publish(
-        self, event_type: str, values: Mapping[str, Value], *, timeout: float = 10.0
+        self,
+        event_type: str,
+        values: Mapping[str, Value],
+        *,
+        timeout: float = 10.0,
+        domain: str | None = None,
     ) -> Published:
         """Publish an event and wait until every home agent concerned accepted it.
+
+            done = publisher.publish("Flight", {"carrier": "UA", "delay": 130})
+            if done.dropped:
+                print("not published:", done.dropped)
 
         Args:
             event_type: its type.
             values: attribute name -> value.
             timeout: seconds for everything.
+            domain: where to publish; the client's own where None.
 
         Raises:
             Refused: an agent's reason, `timeout`, `not-ready` or `no-home`.
+            BufferFull: too many events are under way.
             InputError: a value that no message can carry.
         """
         deadline = time.monotonic() + timeout
-        handle = self.publish_nowait(event_type, values, timeout=timeout)
+        handle = self.publish_nowait(event_type, values, timeout=timeout, domain=domain)
         return handle.wait(max(0.0, deadline - time.monotonic()))
 
     def publish_nowait(
-        self, event_type: str, values: Mapping[str, Value], *, timeout: float = 10.0
+        self,
+        event_type: str,
+        values: Mapping[str, Value],
+        *,
+        timeout: float = 10.0,
+        domain: str | None = None,
     ) -> Handle:
-        """Send an event and return at once; `Handle.wait` tells what became of it.
+        """Send an event in the background; `Handle.wait` tells what became of it.
 
         Args:
             event_type: its type.
             values: attribute name -> value.
-            timeout: seconds to become ready and for the brokers' receipts.
+            timeout: seconds to become ready, and for room where many are under way.
+            domain: where to publish; the client's own where None.
 
         Raises:
-            Refused: `not-ready` or `no-home`.
+            NotReady: `not-ready` or `no-home`.
+            BufferFull: too many events are under way.
             InputError: a value that no message can carry.
         """
-        policy = self._session.policy.current
-        if policy is None or not policy.can_tag:
-            policy = self._ready(timeout)
-        canonical = policy.canonical(event_type, values)
-        parts = policy.plan(event_type, canonical)
-        handle = Handle(self._session, event_type, canonical, parts)
-        handle.begin(timeout)
-        return handle
+        deadline = time.monotonic() + timeout
+        policy = self._session.policy.of(domain or self._session.profile.domain)
+        if policy is None or not policy.can_tag or not policy.homes:
+            policy = self._ready(timeout, domain)
+        cleaned = _VALUES.clean(values, "attributes")
+        parcel = plan_parcel(policy, fresh_identifier(), event_type, cleaned)
+        future = self._courier.carry(parcel, max(0.0, deadline - time.monotonic()))
+        return Handle(parcel.id, future, self._courier)
+
+    # later
+
+    def enqueue(
+        self, event_type: str, values: Mapping[str, Value], *, domain: str | None = None
+    ) -> str:
+        """Keep an event on disk and send it as soon as that is possible; returns at once.
+
+        It survives the end of this process and is sent in the order of `enqueue`, sealed at
+        the moment when it is sent. Agents that refuse it are heard of in `refused`.
+
+        Args:
+            event_type: its type.
+            values: attribute name -> value.
+            domain: where to publish; the client's own where None.
+
+        Returns:
+            The publication's identifier.
+
+        Raises:
+            BufferFull: as many events wait as may.
+            NotReady: nothing is known of a domain other than the client's own.
+            InputError: a value that no message can carry.
+            OSError: the disk is full or failing.
+        """
+        name = domain or self._session.profile.domain
+        if name != self._session.profile.domain and self._session.policy.of(name) is None:
+            raise NotReady("not-ready", f"no policy of domain `{name}` has arrived yet")
+        identifier = fresh_identifier()
+        cleaned = _VALUES.clean(values, "attributes")
+        self._outbox.put(identifier, name, event_type, cleaned)
+        self._courier.wake()
+        return identifier
+
+    def flush(self, timeout: float = 30.0) -> bool:
+        """Wait until no event is left on disk; False where some are after `timeout` seconds."""
+        return self._courier.flush(timeout)
+
+    def refused(self) -> list[RefusedEvent]:
+        """Events from `enqueue` that agents refused, with the reason; the last 1,000."""
+        return self._outbox.refused()
+
+    def forget_refused(self, identifier: str) -> None:
+        """Strike an event off the list of `refused`."""
+        self._outbox.forget_refused(identifier)
 
     def close(self) -> None:
-        """Disconnect and give the profile up."""
+        """Disconnect and give the profile up; what waits on disk is sent the next time."""
+        self._courier.stop(_CLOSE_SECONDS)
         self._session.close()
+        self._outbox.close()
 
     def __enter__(self) -> Self:
         return self

@@ -19,12 +19,14 @@ from brokers.adapters.control_link import ControlLink
 from brokers.adapters.files import BundleFolder, FolderLock, StateError, StateFile
 from brokers.adapters.logs import log, log_failure
 from brokers.adapters.stomp import StompTransport
-from brokers.client.errors import ProfileError, Refused
+from brokers.client.errors import NotReady, ProfileError
+from brokers.client.homes import PATIENCE_SECONDS, HomeWatch
 from brokers.client.policy import ClientPolicy, PolicyHolder
 from brokers.client.profile import Profile
 from brokers.control.sync import Identity
-from brokers.ports import Message, TransportError
+from brokers.ports import Message, Outgoing, TransportError
 from policyengine.bundles import (
+    HomeAgent,
     Reply,
     audience,
     decode_framed,
@@ -48,16 +50,22 @@ Place = tuple[str, int]
 class Session:
     """Everything that a publisher and a subscriber share. Nothing runs before `start`.
 
+    It takes part in every domain that sends this client a bundle: its own, and those that an
+    agreement lets it into.
+
     Args:
         folder: the profile folder; held by this process until `close`.
+        patience: seconds after which an agent that owes an answer counts as silent.
 
     Raises:
         ProfileError: the profile is wrong or in use.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, *, patience: float = PATIENCE_SECONDS) -> None:
         self.profile = Profile.load(folder)
         self.clock = SystemClock()
+        self.watch = HomeWatch(patience)
+        self._on_reply: Callable[[Reply], None] | None = None
         self._on_delivery: Callable[[Message, bytes], None] | None = None
         self._on_change: Callable[[], None] | None = None
         self._lock = self._acquire()
@@ -66,7 +74,7 @@ class Session:
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._transports: dict[str, StompTransport] = {}
-        self.policy = PolicyHolder(self._policy_changed, self.clock)
+        self.policy = PolicyHolder(self._policy_changed, self.clock, self.profile.domain)
         self._control = StompTransport(
             self.profile.brokers.control_broker(), name=f"{self.profile.handle}-control"
         )
@@ -78,6 +86,7 @@ class Session:
         *,
         on_delivery: Callable[[Message, bytes], None] | None = None,
         on_change: Callable[[], None] | None = None,
+        on_reply: Callable[[Reply], None] | None = None,
     ) -> None:
         """Begin to work in the background; returns at once.
 
@@ -85,7 +94,9 @@ class Session:
             on_delivery: called on an overlay's thread with a message and its sealed
                 payload; whoever takes it acknowledges it. None leaves deliveries alone.
             on_change: called on the control thread after a new policy came into force.
+            on_reply: called on an overlay's thread with every verified reply.
         """
+        self._on_reply = on_reply
         self._on_delivery = on_delivery
         self._on_change = on_change
         self._link.listen()
@@ -108,28 +119,30 @@ class Session:
             clock=self.clock,
             applier=self.policy,
             lease_interval=_LEASE_INTERVAL,
-            only_domain=profile.domain,
         )
 
     # readiness
 
-    def wait_ready(self, timeout: float) -> ClientPolicy:
-        """Wait until a policy is in force and every home's broker is connected.
+    def wait_ready(self, timeout: float, domain: str | None = None) -> ClientPolicy:
+        """Wait until a domain's policy is in force and every home's broker is connected.
 
         Args:
             timeout: seconds.
+            domain: the client's own where None.
 
         Raises:
-            Refused: `not-ready`, and what is lacking.
+            NotReady: `not-ready`, and what is lacking.
         """
         deadline = time.monotonic() + timeout
+        name = domain or self.profile.domain
         with self._condition:
-            self._condition.wait_for(lambda: self.policy.current is not None, timeout)
-        policy = self.policy.current
+            self._condition.wait_for(lambda: self.policy.of(name) is not None, timeout)
+        policy = self.policy.of(name)
         if policy is None:
-            raise Refused("not-ready", "no policy has arrived from the control plane yet")
+            what = "policy" if name == self.profile.domain else f"policy of domain `{name}`"
+            raise NotReady("not-ready", f"no {what} has arrived from the control plane yet")
         if not policy.homes:
-            raise Refused("not-ready", "the control plane has given this client no home agent")
+            raise NotReady("not-ready", "the control plane has given this client no home agent")
         for overlay in policy.homes:
             self._connect(overlay, deadline - time.monotonic())
         return policy
@@ -138,15 +151,14 @@ class Session:
         try:
             self.transport(overlay).connect(max(0.0, timeout))
         except (TransportError, ConfigurationError) as error:
-            raise Refused("not-ready", f"overlay `{overlay}`: {error}") from None
+            raise NotReady("not-ready", f"overlay `{overlay}`: {error}") from None
 
-    def wait_newer(self, digest: str, timeout: float) -> None:
-        """Wait for another policy than the one of this digest, at most `timeout` seconds."""
+    def wait_newer(self, policy: ClientPolicy, timeout: float) -> None:
+        """Wait for another policy of the same domain, at most `timeout` seconds."""
         with self._condition:
-            self._condition.wait_for(lambda: self._digest() != digest, timeout)
-
-    def _digest(self) -> str:
-        return self.policy.current.digest if self.policy.current else ""
+            self._condition.wait_for(
+                lambda: self.policy.of(policy.domain) is not policy, max(0.0, timeout)
+            )
 
     def now(self) -> float:
         """Unix time in seconds, by the newest lease's signed time where there is one."""
@@ -156,6 +168,14 @@ class Session:
     def connected(self) -> bool:
         """Whether every broker in use can be reached at this moment."""
         return all(transport.connected for transport in self._transports.values())
+
+    def connected_to(self, overlay: str) -> bool:
+        """Whether an overlay's broker can be reached now; begins to connect to it."""
+        try:
+            return self.transport(overlay).connected
+        except ConfigurationError as error:
+            log(_LOGGER, logging.WARNING, "no such broker", overlay=overlay, reason=str(error))
+            return False
 
     # sending
 
@@ -178,14 +198,25 @@ class Session:
         self._run(f"overlay-{overlay}", lambda: self._data_round(overlay, transport))
         return transport
 
-    def send(self, overlay: str, agent: str, kind: str, sealed: bytes, timeout: float) -> None:
-        """Send a sealed message to a home agent.
+    def send(
+        self, home: HomeAgent, kind: str, sealed: bytes, timeout: float, *, domain: str
+    ) -> None:
+        """Send a sealed message to an agent that serves us in a domain.
 
         Raises:
             TransportError: not sent, or not known to be sent.
         """
-        queue = publish_queue(agent, self.profile.domain)
-        self.transport(overlay).send(queue, encode_framed(kind, sealed), timeout=timeout)
+        queue = publish_queue(home.agent, domain)
+        message = Outgoing(queue, encode_framed(kind, sealed))
+        self.send_many(home.overlay, [message], timeout)
+
+    def send_many(self, overlay: str, messages: list[Outgoing], timeout: float) -> None:
+        """Send; returns when the overlay's broker has them in its keeping.
+
+        Raises:
+            TransportError: not sent, or not known to be sent.
+        """
+        self.transport(overlay).send_many(messages, timeout=timeout)
 
     # replies
 
@@ -267,11 +298,14 @@ class Session:
             handle=profile.handle,
             verify=self.policy.verify_key,
         )
+        self.watch.heard(reply.agent, self.clock.boot())
         with self._condition:
             place = (reply.request, reply.part)
             if place in self._replies:
                 self._replies[place] = reply
                 self._condition.notify_all()
+        if self._on_reply is not None:
+            self._on_reply(reply)
 
 
 def fresh_identifier() -> str:

@@ -1,38 +1,67 @@
-"""Subscribing: ask every home agent, take deliveries, hand each event out once."""
+"""Subscribing: ask the agents, take deliveries, hand each event out once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from brokers.adapters.seen import SeenLog
+from brokers.client.aside import Aside, SetAside
 from brokers.client.assembly import Event, Whole
+from brokers.client.homes import PATIENCE_SECONDS
 from brokers.client.inbox import WINDOW_SECONDS, Inbox
 from brokers.client.session import Session
-from brokers.client.wishes import Wish, Wishes
+from brokers.client.vault import Vault
+from brokers.client.wishes import PROBE_SECONDS, Wish, Wishes
+
+ATTEMPTS = 5
+_PAUSE = 1.0
+_NEVER_FINISHED = "it was handed out as often before, and never finished"
 
 
 class Subscriber:
     """Receives events of one principal.
 
-    A handler sees each event once: it is recorded as handled when the next one is asked for,
-    or on `close`. Only a client that was killed in between sees its last event again.
+        with Subscriber("profiles/united") as subscriber:
+            subscriber.subscribe("Flight", "delay > 120")
+            for event in subscriber.events():
+                print(event.type, dict(event.attributes))
+
+    A handler sees each event once: it is recorded as handled (for a day, over restarts) when
+    the next one is asked for, or on `close`, and only then acknowledged. A client that was
+    killed in between, or left by an exception, sees its last event again, at most `attempts`
+    times; then the event is put aside (`aside`).
 
     Args:
         profile_dir: its profile folder (`create_profile`).
+        attempts: how often an event is handed out before it is put aside.
+        patience: seconds after which an agent that owes an answer counts as silent.
+        probe: seconds without a word after which the home is asked whether it is there; only
+            where the control plane named a second agent.
 
     Raises:
         ProfileError: the profile is wrong or in use.
     """
 
-    def __init__(self, profile_dir: str | Path) -> None:
-        self._session = Session(profile_dir)
-        self._wishes = Wishes(self._session)
-        self._seen = SeenLog(self._session.profile.state / "seen.sqlite", seconds=WINDOW_SECONDS)
+    def __init__(
+        self,
+        profile_dir: str | Path,
+        *,
+        attempts: int = ATTEMPTS,
+        patience: float = PATIENCE_SECONDS,
+        probe: float = PROBE_SECONDS,
+    ) -> None:
+        self._attempts = attempts
+        self._session = Session(profile_dir, patience=patience)
+        profile = self._session.profile
+        self._wishes = Wishes(self._session, probe=probe)
+        self._seen = SeenLog(profile.state / "seen.sqlite", seconds=WINDOW_SECONDS)
         self._inbox = Inbox(self._session, self._wishes.want, self._seen)
-        self._pending: Whole | None = None
+        self._aside = Aside(profile.state / "aside.sqlite", Vault(profile.keys.sealing))
+        self._pending: tuple[Whole, int] | None = None
         self._session.start(on_delivery=self._inbox.take, on_change=self._policy_changed)
         self._wishes.start()
 
@@ -41,6 +70,11 @@ class Subscriber:
         """Revision of the policy in force at this client, 0 before the first."""
         policy = self._session.policy.current
         return 0 if policy is None else policy.revision
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """Domains whose policy has arrived: its own, and those that it is a guest of."""
+        return tuple(sorted(self._session.policy.domains))
 
     @property
     def subscriptions(self) -> tuple[Wish, ...]:
@@ -62,13 +96,17 @@ class Subscriber:
         """Deliveries of events that were handled before, left out since the start."""
         return self._inbox.doubles
 
-    def wait_ready(self, timeout: float = 30.0) -> None:
+    def wait_ready(self, timeout: float = 30.0, *, domain: str | None = None) -> None:
         """Wait until a policy has arrived and the brokers are connected.
 
+        Args:
+            timeout: seconds.
+            domain: its own where None.
+
         Raises:
-            Refused: `not-ready`, and what is lacking.
+            NotReady: `not-ready`, and what is lacking.
         """
-        self._session.wait_ready(timeout)
+        self._session.wait_ready(timeout, domain)
 
     def subscribe(
         self,
@@ -76,16 +114,21 @@ class Subscriber:
         filter: str = "",  # noqa: A002 - the word of the field
         *,
         timeout: float = 10.0,
+        domain: str | None = None,
     ) -> str:
         """Ask for events of a type and its sub-types. Durable: agents keep it on disk.
 
         The filter sees only what this subscriber may read; any other attribute counts as
         absent.
 
+            late = subscriber.subscribe("Flight", "delay > 120")
+            subscriber.unsubscribe(late)
+
         Args:
             event_type: the type.
             filter: expression over the type's attributes; empty for all events.
             timeout: seconds to wait for every home agent's answer.
+            domain: whose events; the client's own where None.
 
         Returns:
             The subscription's identifier.
@@ -95,7 +138,7 @@ class Subscriber:
                 background then).
             InputError: the filter is wrong, with the position.
         """
-        wish = Wish.of(event_type, filter)
+        wish = self._wishes.wish(event_type, filter, domain)
         self._wishes.add(wish, timeout)
         return wish.identifier
 
@@ -111,6 +154,8 @@ class Subscriber:
         """
         self._wishes.remove(identifier, timeout)
 
+    # one at a time
+
     def events(self, timeout: float | None = None) -> Iterator[Event]:
         """Hand out events as they become whole.
 
@@ -119,18 +164,114 @@ class Subscriber:
         """
         while (event := self.next_event(timeout)) is not None:
             yield event
-            self._finish()
+            self.finish()
 
     def next_event(self, timeout: float | None = None) -> Event | None:
         """The next event, or None after `timeout` seconds; the one before counts as handled."""
-        self._finish()
-        self._pending = self._inbox.next(timeout)
-        return None if self._pending is None else self._pending.event
+        self.finish()
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            whole = self._inbox.next(None if end is None else max(0.0, end - time.monotonic()))
+            if whole is None:
+                return None
+            attempts = self._aside.begun(whole)
+            if attempts <= self._attempts:
+                self._pending = (whole, attempts)
+                return whole.event
+            self._put_aside(whole, _NEVER_FINISHED, attempts - 1)
 
-    def _finish(self) -> None:
-        whole, self._pending = self._pending, None
-        if whole is not None:
-            self._inbox.handled(whole)
+    # a handler
+
+    def run(
+        self,
+        handler: Callable[[Event], object],
+        *,
+        timeout: float | None = None,
+        count: int | None = None,
+    ) -> int:
+        """Call a handler with each event, until there is nothing more to do.
+
+        An event counts as handled when the handler returned. One on which it raises comes
+        again after a moment, with others in between; after `attempts` times it is put aside.
+
+            def store(event):
+                table.insert(event.publication, event.attributes)
+            subscriber.run(store, timeout=60)
+            print(subscriber.aside())
+
+        Args:
+            handler: called in this thread.
+            timeout: end after so many seconds without an event; None waits for ever.
+            count: end after so many events were handled; None for no limit.
+
+        Returns:
+            How many events were handled.
+
+        Raises:
+            BufferFull: so many events are put aside that a person must look first.
+        """
+        done = 0
+        while count is None or done < count:
+            event = self.next_event(timeout)
+            if event is None:
+                break
+            try:
+                handler(event)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the event is kept
+                self.failed(error)
+            except BaseException:
+                self.give_back()
+                raise
+            else:
+                self.finish()
+                done += 1
+        return done
+
+    def failed(self, error: Exception) -> None:
+        """The event handed out last could not be handled: it comes again, or is put aside.
+
+        For programs with a loop of their own; `run` does it by itself.
+
+        Args:
+            error: why; its text is kept (encrypted) with an event that is put aside.
+        """
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        whole, attempts = pending
+        if attempts < self._attempts:
+            self._inbox.again(whole, _PAUSE * attempts)
+        else:
+            self._put_aside(whole, f"{type(error).__name__}: {error}"[:1000], attempts)
+
+    def give_back(self) -> None:
+        """The event handed out last was not handled, through no fault of its own."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self._inbox.again(pending[0], 0.0)
+
+    def aside(self) -> list[SetAside]:
+        """Events that could not be handled, oldest first, with what the handler raised."""
+        return self._aside.all()
+
+    def forget_aside(self, publication: str) -> None:
+        """Strike an event off the list of `aside`."""
+        self._aside.forget(publication)
+
+    def _put_aside(self, whole: Whole, error: str, attempts: int) -> None:
+        self._aside.put(whole, error, attempts, self._session.clock.wall())
+        self._inbox.handled(whole)
+
+    def finish(self) -> None:
+        """The event handed out last was handled: record it, and acknowledge it."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self._inbox.handled(pending[0])
+            self._aside.finished(pending[0])
+
+    def on_arrival(self, callback: Callable[[], None] | None) -> None:
+        """Have something called, on another thread, whenever an event may be waiting."""
+        self._inbox.arrived = callback
 
     def _policy_changed(self) -> None:
         self._wishes.renew()
@@ -140,9 +281,10 @@ class Subscriber:
         """Record the last event as handled, disconnect and give the profile up."""
         self._inbox.wake()
         self._wishes.stop()
-        self._finish()
+        self.finish()
         self._session.close()
         self._seen.close()
+        self._aside.close()
 
     def __enter__(self) -> Self:
         return self
@@ -153,4 +295,7 @@ class Subscriber:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if kind is not None:
+            # Its handler was left by an exception: the last event comes again.
+            self._pending = None
         self.close()

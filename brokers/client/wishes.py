@@ -1,4 +1,4 @@
-"""What a subscriber asked for: kept on disk, and asked of every home agent it ever has."""
+"""What a subscriber asked for: kept on disk, and asked of every agent that serves it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Any
 from brokers.adapters.files import write_atomically
 from brokers.adapters.logs import log
 from brokers.client.assembly import Event, Interests
-from brokers.client.errors import ProfileError, Refused
+from brokers.client.errors import ProfileError, Refused, TimedOut, refusal
+from brokers.client.policy import ClientPolicy
 from brokers.client.session import Session, fresh_identifier
 from brokers.data.reasons import RETRYABLE
 from brokers.data.subscriptions import compile_filter
@@ -26,6 +28,7 @@ from policyengine.primitives.signatures import SigningKey
 _LOGGER = logging.getLogger("portcullis.client")
 _RETRY_PAUSE = 0.3
 _RENEW_SECONDS = 10.0
+PROBE_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -36,17 +39,20 @@ class Wish:
         identifier: names it; the same wish always has the same name.
         type: event type; its sub-types are included.
         filter: expression over the type's attributes, or empty.
+        domain: whose events; "" for the client's own.
     """
 
     identifier: str
     type: str
     filter: str
+    domain: str = ""
 
     @classmethod
-    def of(cls, event_type: str, text: str) -> Wish:
-        """The wish for a type and a filter."""
-        digest = blake2b(f"{event_type}\n{text}".encode(), digest_size=16).hexdigest()
-        return cls(f"s-{digest}", event_type, text)
+    def of(cls, event_type: str, text: str, domain: str = "") -> Wish:
+        """The wish for a type and a filter, in the client's own domain or another."""
+        named = f"{event_type}\n{text}" + (f"\n{domain}" if domain else "")
+        digest = blake2b(named.encode(), digest_size=16).hexdigest()
+        return cls(f"s-{digest}", event_type, text, domain)
 
 
 def seal_wish(
@@ -66,7 +72,7 @@ def seal_wish(
         wish: what is asked for.
         action: `subscribe` or `unsubscribe`.
         home: who is asked.
-        domain: the client's domain.
+        domain: whose events.
         client: its handle.
         request: identifies the request, 32 hexadecimal digits.
         issued: Unix time in seconds.
@@ -89,22 +95,42 @@ def seal_wish(
     )
 
 
+@dataclass(frozen=True)
+class _Place:
+    """An overlay where a domain's events reach this client: who is asked, who otherwise."""
+
+    domain: str
+    home: HomeAgent
+    fallback: HomeAgent | None
+
+
 class Wishes:
-    """Keeps the subscriptions of one client and sees to it that its home agents know them.
+    """Keeps the subscriptions of one client and sees to it that its agents know them.
+
+    On each overlay the home is asked. Where it is silent and there is a second agent, that one
+    is asked, until the home answers again; then the second one is told that it is over. What
+    both deliver in between is told apart by the event's identifier.
 
     Args:
         session: the client's session, not started yet.
+        probe: seconds without a word after which a home that has a second agent is asked
+            whether it is there.
 
     Raises:
         ProfileError: the file with the subscriptions is damaged.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, probe: float = PROBE_SECONDS) -> None:
         self._session = session
+        self._own = session.profile.domain
+        self._probe = probe
         self._file = session.profile.state / "wishes.json"
+        self._stand_in_file = session.profile.state / "standins.json"
         self._kept = _load(self._file)
+        # Agents that stand in or did, and may hold subscriptions of ours: (domain, agent).
+        self._stand_ins = _load_places(self._stand_in_file)
         self._confirmed: set[tuple[str, str]] = set()
-        self._compiled: tuple[str, dict[str, Wish], Interests] | None = None
+        self._compiled: dict[str, tuple[str, dict[str, Wish], Interests]] = {}
         self._stopping = threading.Event()
         self._changed = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="client-wishes", daemon=True)
@@ -114,43 +140,52 @@ class Wishes:
         """Every subscription."""
         return tuple(self._kept.values())
 
+    def wish(self, event_type: str, text: str, domain: str | None) -> Wish:
+        """The wish for a type and a filter; the client's own domain where None."""
+        return Wish.of(event_type, text, "" if domain == self._own else domain or "")
+
     def want(self, event: Event) -> bool:
         """Whether one of the subscriptions wants a whole event."""
-        policy, kept, held = self._session.policy.current, self._kept, self._compiled
+        domain = event.domain or self._own
+        policy, kept = self._session.policy.of(domain), self._kept
         if policy is None:
             return False
+        held = self._compiled.get(domain)
         if held is None or held[0] != policy.digest or held[1] is not kept:
-            pairs = [(wish.type, wish.filter) for wish in kept.values()]
+            pairs = [(one.type, one.filter) for one in kept.values() if self._domain(one) == domain]
             held = (policy.digest, kept, Interests.build(policy.types, pairs))
-            self._compiled = held
+            self._compiled[domain] = held
         return held[2].meet(event)
+
+    def _domain(self, wish: Wish) -> str:
+        return wish.domain or self._own
 
     # begin and end
 
     def add(self, wish: Wish, timeout: float) -> None:
-        """Begin a subscription at every home agent.
+        """Begin a subscription at every agent that is to know it.
 
         Raises:
             Refused: an agent's reason, `not-ready`, or `timeout`.
             InputError: the filter is wrong.
         """
         deadline = time.monotonic() + timeout
-        policy = self._session.wait_ready(timeout)
+        policy = self._session.wait_ready(timeout, self._domain(wish))
         if wish.type in policy.types.names:
             compile_filter(wish.filter, policy.types.attributes(wish.type))
         before = self._kept
         # Kept first: events may arrive before the last agent has answered.
         self._keep({**before, wish.identifier: wish})
         try:
-            for home in policy.homes.values():
-                self._ask(home, wish, "subscribe", deadline)
+            for place in _places(policy):
+                self._ask(place, wish, "subscribe", deadline)
         except Refused as error:
             if error.reason != "timeout":
                 self._keep(before)
             raise
 
     def remove(self, identifier: str, timeout: float) -> None:
-        """End a subscription at every home agent.
+        """End a subscription at every agent that may know it.
 
         Raises:
             Refused: an agent's reason, `not-ready`, or `timeout`.
@@ -160,8 +195,8 @@ class Wishes:
             return
         deadline = time.monotonic() + timeout
         self._keep({name: kept for name, kept in self._kept.items() if name != identifier})
-        for home in self._session.wait_ready(timeout).homes.values():
-            self._ask(home, wish, "unsubscribe", deadline)
+        for place in _places(self._session.wait_ready(timeout, self._domain(wish))):
+            self._ask(place, wish, "unsubscribe", deadline)
 
     def _keep(self, kept: dict[str, Wish]) -> None:
         entries = [asdict(wish) for wish in kept.values()]
@@ -170,41 +205,63 @@ class Wishes:
 
     # asking
 
-    def _ask(self, home: HomeAgent, wish: Wish, action: str, deadline: float) -> None:
+    def _ask(self, place: _Place, wish: Wish, action: str, deadline: float) -> None:
+        """Ask the agent that serves there at this moment, until one answers."""
         while (left := deadline - time.monotonic()) > 0:
-            reply = self._ask_once(home, wish, action, left)
+            agent = self._serving(place)
+            patience = self._session.watch.patience if place.fallback else left
+            reply = self._ask_once(place.domain, agent, wish, action, min(left, patience))
             if reply is not None and reply.ok:
-                self._note(home, wish, action)
+                self._note(agent, wish, action)
                 return
             if reply is not None and reply.reason not in RETRYABLE:
-                raise Refused(reply.reason, reply.message)
+                raise refusal(reply.reason, reply.message)
             self._stopping.wait(min(_RETRY_PAUSE, left))
-        raise Refused("timeout", f"agent `{home.agent}` did not answer in time")
+        raise TimedOut("timeout", f"agent `{place.home.agent}` did not answer in time")
 
-    def _note(self, home: HomeAgent, wish: Wish, action: str) -> None:
-        place = (wish.identifier, home.agent)
+    def _serving(self, place: _Place) -> HomeAgent:
+        now = self._session.clock.boot()
+        agent = self._session.watch.choose(place.home, place.fallback, now)
+        if agent is not place.home:
+            self._keep_stand_ins(self._stand_ins | {(place.domain, agent.agent)})
+        return agent
+
+    def _keep_stand_ins(self, found: set[tuple[str, str]]) -> None:
+        if found != self._stand_ins:
+            write_atomically(self._stand_in_file, json.dumps(sorted(found)).encode())
+            self._stand_ins = found
+
+    def _note(self, agent: HomeAgent, wish: Wish, action: str) -> None:
+        place = (wish.identifier, agent.agent)
         if action == "subscribe":
             self._confirmed.add(place)
         else:
             self._confirmed.discard(place)
 
-    def _ask_once(self, home: HomeAgent, wish: Wish, action: str, left: float) -> Reply | None:
+    def _ask_once(
+        self, domain: str, agent: HomeAgent, wish: Wish, action: str, left: float
+    ) -> Reply | None:
         profile, request = self._session.profile, fresh_identifier()
         sealed = seal_wish(
-            wish, action, home,
-            domain=profile.domain, client=profile.handle, request=request,
+            wish, action, agent,
+            domain=domain, client=profile.handle, request=request,
             issued=self._session.now(), signing_key=profile.keys.signing,
         )  # fmt: skip
+        watch, clock = self._session.watch, self._session.clock
         self._session.expect((request, 0))
         try:
-            self._session.send(home.overlay, home.agent, "subscribe", sealed, left)
-            return self._session.wait_reply((request, 0), left)
+            self._session.send(agent, "subscribe", sealed, left, domain=domain)
+            watch.asked(agent.agent, clock.boot())
+            reply = self._session.wait_reply((request, 0), left)
         except TransportError:
             return None
         finally:
             self._session.forget((request, 0))
+        if reply is None and not self._session.connected_to(agent.overlay):
+            watch.interrupted(agent.agent)
+        return reply
 
-    # a home agent may change: tell the new one everything
+    # agents come, go and fall silent: tell whoever serves now everything
 
     def start(self) -> None:
         """Begin to renew subscriptions in the background."""
@@ -212,7 +269,7 @@ class Wishes:
         self.renew()
 
     def renew(self) -> None:
-        """Look soon whether every home agent knows every subscription."""
+        """Look soon whether every agent that is to know a subscription does."""
         self._changed.set()
 
     def stop(self) -> None:
@@ -223,28 +280,71 @@ class Wishes:
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
-            self._changed.wait(_RENEW_SECONDS)
+            self._changed.wait(min(_RENEW_SECONDS, self._probe))
             self._changed.clear()
-            try:
-                self._renew_all()
-            except (Refused, RejectedError, InputError) as error:
-                log(_LOGGER, logging.WARNING, "subscription not renewed", reason=str(error))
+            for policy in list(self._session.policy.domains.values()):
+                for place in _places(policy):
+                    self._look_after(place)
 
-    def _renew_all(self) -> None:
-        policy = self._session.policy.current
-        if policy is None or self._stopping.is_set():
+    def _look_after(self, place: _Place) -> None:
+        wishes = [wish for wish in self.all if self._domain(wish) == place.domain]
+        # Deliveries may wait there even where nothing is wished any more.
+        there = self._session.connected_to(place.home.overlay)
+        for wish in self._due(place, wishes) if there else ():
+            if self._stopping.is_set():
+                return
+            self._tell(place, wish, "subscribe")
+            if wish.identifier not in self._kept:
+                # It was ended while we asked: the last word counts.
+                self._tell(place, wish, "unsubscribe")
+        if there and self._serving(place) is place.home:
+            self._relieve(place, wishes)
+
+    def _due(self, place: _Place, wishes: list[Wish]) -> Iterator[Wish]:
+        """Wishes to tell: what the serving agent does not know yet, or one to see if it lives."""
+        agent = self._serving(place)
+        unknown = [one for one in wishes if (one.identifier, agent.agent) not in self._confirmed]
+        if unknown or place.fallback is None or not wishes:
+            yield from unknown
             return
-        for home in policy.homes.values():
-            self._session.transport(home.overlay)
-            for wish in self.all:
-                if (wish.identifier, home.agent) not in self._confirmed:
-                    self._renew_one(home, wish)
+        now = self._session.clock.boot()
+        if self._session.watch.quiet_for(agent.agent, now) >= self._probe:
+            yield wishes[0]
 
-    def _renew_one(self, home: HomeAgent, wish: Wish) -> None:
-        self._ask(home, wish, "subscribe", time.monotonic() + _RENEW_SECONDS)
-        if wish.identifier not in self._kept:
-            # It was ended while we asked: the last word counts.
-            self._ask(home, wish, "unsubscribe", time.monotonic() + _RENEW_SECONDS)
+    def _tell(self, place: _Place, wish: Wish, action: str) -> None:
+        patience = self._session.watch.patience
+        # Long enough to notice that the home is silent and to ask the second agent.
+        seconds = 2 * patience + _RETRY_PAUSE if place.fallback else _RENEW_SECONDS
+        try:
+            self._ask(place, wish, action, time.monotonic() + seconds)
+        except (Refused, RejectedError, InputError) as error:
+            log(_LOGGER, logging.WARNING, "subscription not renewed", reason=str(error))
+            return
+        if self._serving(place) is not place.home:
+            self._confirmed -= {(one.identifier, place.home.agent) for one in self.all}
+
+    def _relieve(self, place: _Place, wishes: list[Wish]) -> None:
+        """The home serves again and knows every wish: its stand-in need not."""
+        second = place.fallback
+        if second is None or (place.domain, second.agent) not in self._stand_ins:
+            return
+        if any((one.identifier, place.home.agent) not in self._confirmed for one in wishes):
+            return
+        for wish in wishes:
+            reply = self._ask_once(
+                place.domain, second, wish, "unsubscribe", self._session.watch.patience
+            )
+            if reply is None or not reply.ok:
+                return  # it is asked again in the next round
+            self._note(second, wish, "unsubscribe")
+        self._keep_stand_ins(self._stand_ins - {(place.domain, second.agent)})
+
+
+def _places(policy: ClientPolicy) -> list[_Place]:
+    return [
+        _Place(policy.domain, home, policy.fallbacks.get(overlay))
+        for overlay, home in policy.homes.items()
+    ]
 
 
 def _load(path: Path) -> dict[str, Wish]:
@@ -252,6 +352,16 @@ def _load(path: Path) -> dict[str, Wish]:
         return {}
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8"))
-        return {entry["identifier"]: Wish(**entry) for entry in document}
+        found = [Wish(**entry) for entry in document]
     except (ValueError, TypeError, KeyError):
         raise ProfileError(f"{path} is damaged; remove it and subscribe anew") from None
+    return {wish.identifier: wish for wish in found}
+
+
+def _load_places(path: Path) -> set[tuple[str, str]]:
+    if not path.exists():
+        return set()
+    try:
+        return {(str(domain), str(agent)) for domain, agent in json.loads(path.read_text())}
+    except (ValueError, TypeError):
+        raise ProfileError(f"{path} is damaged; remove it") from None

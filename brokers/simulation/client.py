@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from brokers.adapters.control_link import ControlLink
 from brokers.client.assembly import Event, Interests
 from brokers.client.errors import Refused
+from brokers.client.homes import HomeWatch
 from brokers.client.inbox import Inbox
+from brokers.client.parts import make_part
 from brokers.client.policy import ClientPolicy, PlannedPart, PolicyHolder
-from brokers.client.publisher import make_part
 from brokers.client.wishes import Wish, seal_wish
 from brokers.control.sync import Identity
 from brokers.data.reasons import RETRYABLE
@@ -141,6 +142,7 @@ class SimulatedClient(Node):
         """Put the client together from what its disk kept."""
         keys = self.profile.keys
         self.policy = PolicyHolder(self._changed, self.clock)
+        self.watch = HomeWatch()
         self._overlays: dict[str, Line] = {}
         self._parts: dict[tuple[str, int], _OpenPart] = {}
         self._left: Counter[str] = Counter()

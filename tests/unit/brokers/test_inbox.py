@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from brokers.adapters.seen import SeenLog
+from brokers.client.homes import HomeWatch
 from brokers.client.inbox import WINDOW_SECONDS, Inbox
 from brokers.client.policy import FORMER_HOME_SECONDS, PolicyHolder
 from brokers.ports import Message
@@ -53,6 +54,7 @@ class FakeSession:
 
     def __post_init__(self) -> None:
         self.policy = PolicyHolder(lambda: None, self.clock)
+        self.watch = HomeWatch()
 
     def give(self, organisation: Organisation = ORGANISATION) -> None:
         """A new policy comes into force."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -75,7 +76,8 @@ class ComparatorServer:
         self._path.unlink(missing_ok=True)
         with self._lock:
             for connection in self._open:
-                connection.shutdown(socket.SHUT_RDWR)
+                with contextlib.suppress(OSError):  # its thread may just have closed it
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def _serve(self) -> None:
         self._socket.settimeout(_ACCEPT_SECONDS)

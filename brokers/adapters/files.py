@@ -60,8 +60,17 @@ def sync_folder(folder: Path) -> None:
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder that only its owner may enter, if it is not there."""
+    """Make a folder that only its owner may enter; close one that others may.
+
+    Raises:
+        StateError: others may enter it, and it is not ours to close.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
+    if folder.stat().st_mode & ~_PRIVATE_FOLDER & 0o777:
+        try:
+            folder.chmod(_PRIVATE_FOLDER)
+        except PermissionError:
+            raise StateError(f"others may enter {folder}; set its mode to 0700") from None
     return folder
 
 

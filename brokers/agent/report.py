@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
+from pathlib import Path
 
 from brokers.adapters.control_link import ControlLink
+from brokers.agent.metrics import CONTENT_TYPE, Family, exposition
 from brokers.agent.policy import InForce, PolicyInForce
 from brokers.agent.statistics import Statistics
 from brokers.agent.status import Page, json_page
@@ -98,36 +101,60 @@ class Report:
         }
 
     def metrics(self) -> Page:
-        """Counters in Prometheus' text format."""
-        lines = ["# TYPE portcullis_events_total counter"]
+        """Counters and gauges in Prometheus' text format."""
+        families = [*self._counted(), *self._domain_gauges(), *self._process()]
+        return Page(200, exposition(families), CONTENT_TYPE)
+
+    def _counted(self) -> list[Family]:
+        events = Family(
+            "portcullis_events_total", "counter", "What was done with messages, by domain."
+        )
+        refusals = Family(
+            "portcullis_refusals_total", "counter", "Messages that were refused, by reason."
+        )
         for domain in sorted(self._statistics.domains()):
             for what, number in sorted(self._statistics.counters(domain).items()):
-                labels = f'agent="{self._agent}",domain="{domain}",what="{what}"'
-                lines.append(f"portcullis_events_total{{{labels}}} {number}")
-        lines.append("# TYPE portcullis_refusals_total counter")
-        for domain in sorted(self._statistics.domains()):
+                events.add(number, agent=self._agent, domain=domain, what=what)
             for reason, number in sorted(self._statistics.refusals(domain).items()):
-                labels = f'agent="{self._agent}",domain="{domain}",reason="{reason}"'
-                lines.append(f"portcullis_refusals_total{{{labels}}} {number}")
-        lines += self._gauges()
-        return Page(200, "\n".join(lines) + "\n", "text/plain; version=0.0.4")
+                refusals.add(number, agent=self._agent, domain=domain, reason=reason)
+        return [events, refusals]
 
-    def _gauges(self) -> list[str]:
-        lines = [
-            "# TYPE portcullis_revision gauge",
-            "# TYPE portcullis_serving gauge",
-            "# TYPE portcullis_lease_seconds_left gauge",
-        ]
+    def _domain_gauges(self) -> list[Family]:
+        revision = Family("portcullis_revision", "gauge", "Revision of the policy in force.")
+        serving = Family("portcullis_serving", "gauge", "1 where the domain is served, else 0.")
+        left = Family(
+            "portcullis_lease_seconds_left", "gauge", "Seconds until the domain's lease ends."
+        )
         for domain, held in sorted(self._policy.domains.items()):
-            labels = f'agent="{self._agent}",domain="{domain}"'
-            serving = int(self._link.standing(domain) == _SERVING)
-            left = self._link.view.book.remaining(domain, self._clock.boot())
-            lines += [
-                f"portcullis_revision{{{labels}}} {held.snapshot.revision}",
-                f"portcullis_serving{{{labels}}} {serving}",
-                f"portcullis_lease_seconds_left{{{labels}}} {left:.1f}",
-            ]
-        return lines
+            labels = {"agent": self._agent, "domain": domain}
+            revision.add(held.snapshot.revision, **labels)
+            serving.add(int(self._link.standing(domain) == _SERVING), **labels)
+            seconds = self._link.view.book.remaining(domain, self._clock.boot())
+            left.add(round(seconds, 1), **labels)
+        return [revision, serving, left]
+
+    def _process(self) -> list[Family]:
+        connected = Family(
+            "portcullis_connected", "gauge", "1 where the broker is reached, else 0."
+        )
+        connected.add(int(self._control.connected), agent=self._agent, broker="control")
+        connected.add(int(self._data.connected), agent=self._agent, broker="overlay")
+        uptime = Family("portcullis_uptime_seconds", "gauge", "Seconds since the agent started.")
+        uptime.add(round(self._clock.boot() - self._started, 1), agent=self._agent)
+        memory = Family(
+            "process_resident_memory_bytes", "gauge", "Memory of the process that is resident."
+        )
+        memory.add(resident_bytes())
+        return [connected, uptime, memory]
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is resident; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _policy(held: InForce) -> dict[str, object]:

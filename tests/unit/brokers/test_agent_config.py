@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from brokers.adapters.brokers_file import ConfigurationError
+from brokers.adapters.brokers_file import BrokerConfig, ConfigurationError, TlsConfig
 from brokers.adapters.logs import JsonLines, log, log_failure
 from brokers.agent.__main__ import main
 from brokers.agent.config import AgentConfig
@@ -49,18 +49,55 @@ def test_relative_paths_count_from_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name = 1 2", "agent.toml"),
-        (GOOD.replace('name = "alpha"', ""), "missing name"),
-        (GOOD + "colour = 1", "unknown colour"),
-        (GOOD.replace("alpha", "Al pha"), "not a name"),
-        (GOOD + "http_port = 99999", "not a port"),
-        (GOOD + "batch = 0", "above 0"),
-        (GOOD + 'batch = "many"', "many"),
+        ("name = 1 2", r"agent.toml: .*line 1"),
+        (GOOD.replace('name = "alpha"', ""), r"agent.toml: `name`: missing"),
+        (GOOD + "colour = 1", r"agent.toml:7: `colour`: unknown setting"),
+        (GOOD.replace("alpha", "Al pha"), r"agent.toml:2: `name`: `Al pha` is not a name"),
+        (GOOD + "http_port = 99999", r":7: `http_port`: 99999 is not between 0 and 65535"),
+        (GOOD + "batch = 0", r":7: `batch`: 0 is not between"),
+        (GOOD + "batch = 1.5", r":7: `batch`: a whole number is expected"),
+        (GOOD + 'batch = "many"', r":7: `batch`: a whole number is expected"),
+        (GOOD + "batch = true", r":7: `batch`: a whole number is expected"),
+        (GOOD + "\n  state2 = 1", r":8: `state2`: unknown"),
+        (GOOD + "lease_interval = nan", r"`lease_interval`: nan is not between"),
+        (GOOD + 'log_level = "LOUD"', r":7: `log_level`: `LOUD` is none of"),
+        (GOOD + "inbox_bytes = 1", r":7: `inbox_bytes`"),
+        (GOOD + "subscriptions_per_client = 0", r":7: `subscriptions_per_client`"),
+        (GOOD + "tls = 1", r":7: `tls`: a table is expected"),
+        (GOOD + "[tls]\nca = 'nothing.pem'", r":8: `tls.ca`: there is no file"),
+        (GOOD + "[tls]\ncolour = 1", r":8: `tls.colour`: unknown setting"),
+        (GOOD + "[tls]", r"`tls.ca`: missing"),
+        (GOOD + "[tls]\nca = 7", r":8: `tls.ca`: text is expected"),
+        (GOOD.replace('"state"', "7"), r":4: `state`: text is expected"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
+def test_mistakes_are_named_with_their_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         AgentConfig.load(_write(tmp_path, text))
+
+
+def test_an_agent_may_have_tls_files_of_its_own(tmp_path: Path) -> None:
+    for name in ("ca.pem", "own.pem", "own.key"):
+        (tmp_path / name).write_text("pem")
+    text = GOOD + '[tls]\nca = "ca.pem"\ncertificate = "own.pem"\nkey = "own.key"\n'
+    (tmp_path / "own.key").chmod(0o640)
+    with pytest.raises(ConfigurationError, match=r":10: `tls.key`: others may read"):
+        AgentConfig.load(_write(tmp_path, text))
+    (tmp_path / "own.key").chmod(0o600)
+    config = AgentConfig.load(_write(tmp_path, text))
+    broker = config.secured(BrokerConfig("h", 1, tls=TlsConfig("other.pem")))
+    assert broker.tls == TlsConfig(
+        str(tmp_path / "ca.pem"), str(tmp_path / "own.pem"), str(tmp_path / "own.key")
+    )
+    assert AgentConfig.load(_write(tmp_path, GOOD)).secured(broker) == broker
+
+
+def test_a_state_folder_is_closed_to_others(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    assert main(["init", "--name", "alpha", "--overlay", "a", "--state", str(folder)]) == 0
+    assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_init_prints_public_keys_and_keeps_the_private_ones(

@@ -11,8 +11,7 @@ import itertools
 import re
 import secrets
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from brokers.adapters.brokers_file import (
@@ -21,6 +20,7 @@ from brokers.adapters.brokers_file import (
     ConfigurationError,
     TlsConfig,
 )
+from brokers.adapters.stomp_inbox import DEFAULT_BYTES, Inbox
 from brokers.adapters.stomp_session import Session
 from brokers.ports import Message, Outgoing, TransportError
 
@@ -56,6 +56,12 @@ class _Handle:
     ack_id: str
 
 
+@dataclass(frozen=True)
+class _Source:
+    session: Session
+    subscription: _Subscription
+
+
 class StompTransport:
     """A connection to one ActiveMQ broker that mends itself; safe to use from many threads.
 
@@ -64,9 +70,18 @@ class StompTransport:
         name: who we are, for thread names and diagnosis.
         heartbeat_ms: heart-beats both ways, in milliseconds; a frozen broker is noticed
             after about twice that.
+        inbox_bytes: most bytes of messages that came and were not taken yet; further ones
+            stay with the broker.
     """
 
-    def __init__(self, config: BrokerConfig, *, name: str, heartbeat_ms: int = 4000) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        name: str,
+        heartbeat_ms: int = 4000,
+        inbox_bytes: int = DEFAULT_BYTES,
+    ) -> None:
         self.name = name
         self._config = config
         self._heartbeat_ms = heartbeat_ms
@@ -76,8 +91,7 @@ class StompTransport:
         self._supervisor: threading.Thread | None = None
         self._subscriptions: dict[str, _Subscription] = {}
         self._identifiers = itertools.count(1)
-        self._inbox: deque[Message] = deque()
-        self._arrived = threading.Condition()
+        self._inbox = Inbox(inbox_bytes)
         self.last_error = ""
         self.connections = 0
 
@@ -121,9 +135,7 @@ class StompTransport:
         supervisor = self._supervisor
         if supervisor is not None and supervisor is not threading.current_thread():
             supervisor.join(15)
-        with self._arrived:
-            self._inbox.clear()
-            self._arrived.notify_all()
+        self._inbox.close()
 
     def _supervise(self) -> None:
         delay = _FIRST_DELAY
@@ -164,7 +176,10 @@ class StompTransport:
             if self._session is session:
                 self._session = None
         session.abandon()
-        self._forget(lambda handle: handle.session is session)
+        self._inbox.forget(
+            lambda message: _handle_of(message).session is session,
+            lambda source: isinstance(source, _Source) and source.session is session,
+        )
 
     def _current(self, timeout: float) -> Session:
         self.start()
@@ -220,7 +235,10 @@ class StompTransport:
                 session.unsubscribe(subscription.identifier)
             except TransportError:
                 session.abandon()
-        self._forget(lambda handle: handle.subscription is subscription)
+        self._inbox.forget(
+            lambda message: _handle_of(message).subscription is subscription,
+            lambda source: isinstance(source, _Source) and source.subscription is subscription,
+        )
 
     def receive(self, timeout: float) -> Message | None:
         """The next message, or None after `timeout` seconds without one."""
@@ -229,10 +247,24 @@ class StompTransport:
 
     def receive_many(self, limit: int, timeout: float) -> list[Message]:
         """Wait up to `timeout` seconds for a first message; return at most `limit`."""
-        with self._arrived:
-            if not self._inbox and timeout > 0:
-                self._arrived.wait_for(lambda: bool(self._inbox) or self._closing.is_set(), timeout)
-            return [self._inbox.popleft() for _ in range(min(limit, len(self._inbox)))]
+        for source in self._inbox.drained():
+            if isinstance(source, _Source):
+                self._ask_again(source)
+        return self._inbox.take(limit, timeout)
+
+    def _ask_again(self, source: _Source) -> None:
+        """Subscribe afresh after an overflow: the broker gives again what was dropped."""
+        old = source.subscription
+        if self._subscriptions.get(old.queue) is not old:
+            return
+        self.unsubscribe(old.queue)
+        try:
+            self.subscribe(old.queue, prefetch=old.prefetch, cumulative=old.cumulative)
+        except TransportError:
+            # Refused now and not before: the supervisor asks until it is allowed again.
+            with self._state:
+                self._subscriptions.setdefault(old.queue, old)
+            source.session.abandon()
 
     def _on_frame(self, session: Session, headers: Mapping[str, str], body: bytes) -> None:
         subscription = self._by_identifier(headers.get("subscription", ""))
@@ -242,9 +274,7 @@ class StompTransport:
         message = Message(
             subscription.queue, body, dict(headers), lambda: self._ack(handle), handle
         )
-        with self._arrived:
-            self._inbox.append(message)
-            self._arrived.notify()
+        self._inbox.put(_Source(session, subscription), message)
 
     def _by_identifier(self, identifier: str) -> _Subscription | None:
         # A copy: this runs on the reading thread while others subscribe.
@@ -252,12 +282,6 @@ class StompTransport:
             if subscription.identifier == identifier:
                 return subscription
         return None
-
-    def _forget(self, gone: Callable[[_Handle], bool]) -> None:
-        with self._arrived:
-            kept = [item for item in self._inbox if not gone(_handle_of(item))]
-            self._inbox.clear()
-            self._inbox.extend(kept)
 
     # acknowledging
 

@@ -25,7 +25,6 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "prefetch": (int,),
     "inbox_bytes": (int,),
     "window_seconds": (int,),
-    "subscriptions_per_client": (int,),
     "log_level": (str,),
     "tls": (dict,),
 }
@@ -40,7 +39,6 @@ _RANGES: dict[str, tuple[float, float]] = {
     "prefetch": (1, 100_000),
     "inbox_bytes": (2**20, 2**36),
     "window_seconds": (60, 366 * 86_400),
-    "subscriptions_per_client": (1, 1_000_000),
 }
 
 
@@ -61,7 +59,6 @@ class AgentConfig:
         window_seconds: how far back doubles are told; events older than that are refused.
         inbox_bytes: most bytes of messages that were taken from the broker and not handled yet;
             further ones stay with it.
-        subscriptions_per_client: most subscriptions that one client may have here.
         log_level: as in `logging`.
         tls: files for TLS in place of those that the brokers file names, or None.
 
@@ -80,7 +77,6 @@ class AgentConfig:
     prefetch: int = 400
     inbox_bytes: int = 64 * 2**20
     window_seconds: int = 86_400
-    subscriptions_per_client: int = 1000
     log_level: str = "INFO"
     tls: TlsConfig | None = None
 

@@ -57,8 +57,14 @@ class Agent:
         self._lock = FolderLock(private_folder(config.state))
         clock, statistics, progress = SystemClock(), Statistics(), Progress()
         name = config.name
-        self._control = StompTransport(brokers.control_broker(), name=f"{name}-control")
-        self._data = StompTransport(brokers.overlay(config.overlay), name=f"{name}-data")
+        self._control = StompTransport(
+            config.secured(brokers.control_broker()), name=f"{name}-control"
+        )
+        self._data = StompTransport(
+            config.secured(brokers.overlay(config.overlay)),
+            name=f"{name}-data",
+            inbox_bytes=config.inbox_bytes,
+        )
         self._seen = SeenLog(config.state / "seen.sqlite", seconds=config.window_seconds)
         self._policy = PolicyInForce(
             agent=name,

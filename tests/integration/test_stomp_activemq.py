@@ -148,6 +148,24 @@ def test_prefetch_is_the_backpressure(transport: Transport, queue: str) -> None:
     assert len(_take(transport, 15)) == 15
 
 
+def test_what_does_not_fit_the_inbox_stays_with_the_broker(activemq: ActiveMQ, queue: str) -> None:
+    transport = StompTransport(_config(activemq), name="small", inbox_bytes=200_000)
+    transport.connect()
+    try:
+        bodies = [b"%04d" % number + b"x" * 50_000 for number in range(60)]
+        transport.send_many([Outgoing(queue, body) for body in bodies])
+        transport.subscribe(queue, prefetch=100, cumulative=True)
+        time.sleep(1)  # all 60 are on their way; 4 fit
+        first = transport.receive_many(100, 5)
+        assert 1 <= len(first) <= 4
+        transport.ack_many(first)
+        got = [message.body for message in first] + _take(transport, 60 - len(first))
+        assert got == bodies
+        assert transport.connections == 1
+    finally:
+        transport.close()
+
+
 def test_mends_itself_and_loses_nothing_when_the_broker_is_killed(broker: ActiveMQ) -> None:
     transport = StompTransport(_config(broker), name="test", heartbeat_ms=1000)
     transport.connect(15)

@@ -62,7 +62,6 @@ def test_relative_paths_count_from_the_file(tmp_path: Path) -> None:
         (GOOD + "lease_interval = nan", r"`lease_interval`: nan is not between"),
         (GOOD + 'log_level = "LOUD"', r":7: `log_level`: `LOUD` is none of"),
         (GOOD + "inbox_bytes = 1", r":7: `inbox_bytes`"),
-        (GOOD + "subscriptions_per_client = 0", r":7: `subscriptions_per_client`"),
         (GOOD + "tls = 1", r":7: `tls`: a table is expected"),
         (GOOD + "[tls]\nca = 'nothing.pem'", r":8: `tls.ca`: there is no file"),
         (GOOD + "[tls]\ncolour = 1", r":8: `tls.colour`: unknown setting"),

@@ -172,6 +172,7 @@ class AuthorityClient:
         *,
         audience: str,
         recipient: bytes,
+        scheme: str,
         attributes: Sequence[tuple[str, str]],
     ) -> list[bytes]:
         """Keys of order-preserving attributes, sealed for a client or a comparator."""
@@ -182,6 +183,7 @@ class AuthorityClient:
             wrapped=wrapped,
             audience=audience,
             recipient=canonical.b64(recipient),
+            scheme=scheme,
             attributes=[list(pair) for pair in attributes],
         )
         return [canonical.unb64(sealed) for sealed in answer["sealed"]]

@@ -6,11 +6,12 @@ control plane that composes bundles never has them in clear; opening a bundle op
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from policyengine.attributes import Literal, Value, literal_token
+from policyengine.blind import ReadPolicy
 from policyengine.errors import DecodeError
 from policyengine.primitives.records import (
     IDENTIFIER,
@@ -83,9 +84,7 @@ ReadPolicies = Mapping[str, Mapping[str, tuple[ReadTerm, ...]]]
 READ_POLICIES = MapOf(LABEL, MapOf(LABEL, ListOf(Nested(ReadTerm), _MAX_TERMS), 1024), 4096)
 
 
-def read_policy(
-    terms: tuple[ReadTerm, ...], values: Mapping[str, Value]
-) -> tuple[frozenset[str], ...]:
+def read_policy(terms: Iterable[ReadTerm], values: Mapping[str, Value]) -> ReadPolicy:
     """Return the policy that an event's attribute is sealed under: who may read *this* one.
 
     Rules by value that no agent could check without reading are met here, where the values are
@@ -96,18 +95,12 @@ def read_policy(
         terms: of the attribute, from the bundle.
         values: the event's values by the attributes' own names; all of the event.
 
-    Returns:
-        A disjunction of conjunctions of tokens, the shortest first and none that another one
-        implies; empty where nobody may read.
+    Raises:
+        InputError: `too-large` for more alternatives or tokens than a policy has.
     """
     named = {f"event.{name}": value for name, value in values.items()}
-    found = {tokens for term in terms if (tokens := term.tokens(named)) is not None}
-    listed = sorted(found, key=lambda tokens: (len(tokens), sorted(tokens)))
-    kept: list[frozenset[str]] = []
-    for tokens in listed:
-        if not any(other <= tokens for other in kept):
-            kept.append(tokens)
-    return tuple(kept)
+    found = (term.tokens(named) for term in terms)
+    return ReadPolicy.of(tokens for tokens in found if tokens is not None)
 
 
 @dataclass(frozen=True)

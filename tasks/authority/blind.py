@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from policyengine.blind import BlindMaster
 from policyengine.bundles.authority_seals import SecretKind, seal_secret
+from policyengine.ope import RangeKey, Slot
+from policyengine.ope.keys import ORDER_SCHEMES
 from policyengine.primitives import canonical
 from policyengine.primitives.kdf import derive
 from policyengine.primitives.rand import RandomSource
@@ -127,23 +129,31 @@ class BlindOperations:
         wrapped: str,
         audience: str,
         recipient: str,
+        scheme: str,
         attributes: list[list[str]],
     ) -> dict[str, Any]:
-        """The keys of order-preserving attributes, each sealed for one client or comparator."""
+        """The keys of order-preserving attributes, each sealed for one client or comparator.
+
+        A client's make ciphertexts, a comparator's compare those of SBM-II and do nothing else.
+        """
         secret = self._master(domain, epoch, wrapped)
         kind, _, name = _text(audience).partition(":")
         if kind not in _ORDER_READERS:
             raise RefusedError("keys of this kind go to clients and comparators only")
+        if scheme not in ORDER_SCHEMES:
+            raise RefusedError("not a scheme of order-preserving encryption")
         _check(_NAME, name, "an audience")
         public = canonical.unb64(recipient)
         found = []
         for entry in _batch(attributes):
             event_type, attribute = _pair(entry)
             place = (event_type.encode(), attribute.encode())
-            key = derive(secret, info=canonical.pack(_ORDER, *place))
+            drawn = derive(secret, info=canonical.pack(_ORDER, scheme.encode(), *place))
+            key = RangeKey(Slot(domain, event_type, attribute, epoch), scheme, drawn)
+            held = key if kind == "client" else key.comparator_key()
             sealed = _sealed(
                 "order",
-                key,
+                held.to_bytes(),
                 domain=domain,
                 epoch=epoch,
                 name=f"{event_type}.{attribute}",

@@ -9,6 +9,7 @@ import pytest
 
 from policyengine.blind import AgentShare, BlindPublic, ClientKeys, Place
 from policyengine.bundles import open_secret
+from policyengine.ope import ComparatorKey, RangeKey, Slot
 from policyengine.primitives import canonical
 from policyengine.primitives.hpke import SealingKey, generate_sealing_key
 from policyengine.primitives.rand import SYSTEM_RANDOM
@@ -49,6 +50,7 @@ class Authority:
             "seal_order_keys": {
                 "audience": f"client:{HANDLE}",
                 "recipient": PUBLIC,
+                "scheme": "sbm2",
                 "attributes": [["Alarm", "level"]],
             },
         }
@@ -109,13 +111,19 @@ def test_keys_of_order_are_one_an_attribute_for_everybody(authority: Authority) 
             unsealed("order", sealed, ".".join(pair), audience)
             for sealed, pair in zip(authority.ask(**request)["sealed"], attributes, strict=True)
         ]
-    client_keys, comparator_keys = found.values()
-    assert client_keys == comparator_keys
-    assert len({*client_keys}) == 2
-    assert {len(key) for key in client_keys} == {32}
+    client_keys = [RangeKey.from_bytes(each) for each in found[f"client:{HANDLE}"]]
+    comparator_keys = [ComparatorKey.from_bytes(each) for each in found["comparator:one"]]
+    assert [key.comparator_key() for key in client_keys] == comparator_keys
+    assert [key.slot for key in client_keys] == [Slot("care", *pair, 1) for pair in attributes]
+    assert len({key.secret for key in (*client_keys, *comparator_keys)}) == 4
     again = Authority(authority.operations)
     (sealed,) = again.ask(**again.about("seal_order_keys"))["sealed"]
-    assert unsealed("order", sealed, "Alarm.level", f"client:{HANDLE}") not in client_keys
+    other = RangeKey.from_bytes(unsealed("order", sealed, "Alarm.level", f"client:{HANDLE}"))
+    assert other.secret not in {key.secret for key in client_keys}
+    first = authority.ask(**authority.about("seal_order_keys", scheme="sbm1"))["sealed"][0]
+    plain = RangeKey.from_bytes(unsealed("order", first, "Alarm.level", f"client:{HANDLE}"))
+    assert plain.scheme == "sbm1"
+    assert plain.secret != client_keys[0].secret
 
 
 def test_the_master_is_wrapped_and_opens_as_nothing_else(authority: Authority) -> None:
@@ -198,6 +206,9 @@ def test_clients_are_read_strictly(authority: Authority, entry: Any) -> None:
         ("seal_order_keys", {"audience": "client:*"}),
         ("seal_order_keys", {"audience": None}),
         ("seal_order_keys", {"recipient": "!"}),
+        ("seal_order_keys", {"scheme": "sbm3"}),
+        ("seal_order_keys", {"scheme": None}),
+        ("seal_order_keys", {"audience": "comparator:one", "scheme": "sbm1"}),
         ("seal_order_keys", {"attributes": None}),
         ("seal_order_keys", {"attributes": ["Alarm.level"]}),
         ("seal_order_keys", {"attributes": [["Alarm"]]}),

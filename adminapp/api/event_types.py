@@ -240,7 +240,7 @@ class EventTypeViewSet(ServiceViewSet):
     )
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
     def findings(self, request: Request) -> Response:
-        """Risks whose acceptance ends, attributes that agents do not carry, and what to know."""
+        """Risks whose acceptance ends, attributes that the gate refuses, and what to know."""
         return Response(FindingSerializer(preview.findings(_domain(request)), many=True).data)
 
     @extend_schema(responses=AttributeViewSerializer(many=True), filters=False)

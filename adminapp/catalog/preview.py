@@ -69,7 +69,7 @@ class Finding:
     """Something that a manager should know of.
 
     Args:
-        kind: `refused`, `note`, `not-carried`, `expired`, `expires` or `unused`.
+        kind: `refused`, `note`, `expired`, `expires` or `unused`.
         event_type: the type.
         attribute: the attribute.
         message: for a person.
@@ -145,7 +145,7 @@ def _view(
         pia_class=row.pia_class,
         protection=held.protection,
         by=held.by,
-        carried=held.protection.kind in protections.CARRIED and not verdict.reasons,
+        carried=not verdict.reasons,
         reasons=verdict.reasons,
         notes=verdict.notes,
     )
@@ -164,18 +164,7 @@ def findings(domain: Domain, *, at: datetime | None = None) -> list[Finding]:
                 verdict = protections.judge(each, chosen, accepted, now)
                 found += [Finding("refused", row.name, each.name, r) for r in verdict.reasons]
                 found += [Finding("note", row.name, each.name, note) for note in verdict.notes]
-                found += _not_carried(row, each.name, chosen)
     return [*found, *_acceptances(rows, held, now)]
-
-
-def _not_carried(row: EventType, name: str, held: protections.InForce) -> list[Finding]:
-    if held.protection.kind in protections.CARRIED:
-        return []
-    said = (
-        f"agents do not carry {held.protection.kind} attributes: they are given none, and refuse "
-        "events that hold it"
-    )
-    return [Finding("not-carried", row.name, name, said)]
 
 
 def _acceptances(

@@ -13,16 +13,15 @@ from typing import Final, cast
 from adminapp.catalog import mapping
 from adminapp.catalog.models import Attribute, EventType, RiskAcceptance
 from policyengine.errors import GateError
-from policyengine.events import TypeSpec
+from policyengine.events import AttributeSpec, TypeSpec
 from policyengine.privacy import Protection, check_protection, preset
 from policyengine.privacy import RiskAcceptance as Acceptance
 from policyengine.privacy.protections import ProtectionKind
 
 CLEAR: Final = Protection("clear")
 UNDER_KEYS: Final = Protection("attribute key")
-CARRIED: Final = ("clear", "attribute key")
-"""Kinds that agents enforce; an attribute of another kind is in no bundle, so that no event can
-carry it, until they do."""
+HIDDEN: Final = ("searchable", "order-preserving")
+"""Kinds that clients apply: agents match on what they cannot read."""
 ACCEPTABLE: Final = "order-preserving"
 ACCEPTABLE_FOR: Final = ("identifying", "confidential")
 """What the gate lets pass when somebody accepts the risk in writing; nothing else."""
@@ -130,8 +129,8 @@ def judge(
 def wire_specs(rows: Iterable[EventType], now: datetime) -> tuple[TypeSpec, ...]:
     """The types as bundles have them.
 
-    An attribute that the gate refuses (a risk is accepted no longer) or whose protection agents
-    do not carry is left out: they refuse events that hold it.
+    An attribute that the gate refuses (a risk is accepted no longer) is left out: agents refuse
+    events that hold it.
     """
     # INVARIANT: what is not protected as its class asks for is in no bundle.
     known = list(rows)
@@ -148,16 +147,24 @@ def wire_specs(rows: Iterable[EventType], now: datetime) -> tuple[TypeSpec, ...]
 def _carried(
     attribute: Attribute, held: InForce, accepted: Mapping[str, Acceptance], now: datetime
 ) -> bool:
-    return held.protection.kind in CARRIED and not judge(attribute, held, accepted, now).reasons
+    return not judge(attribute, held, accepted, now).reasons
 
 
 def _on_the_wire(
     spec: TypeSpec, held: Mapping[str, InForce], missing: set[tuple[str, str]]
 ) -> TypeSpec:
     kept = [
-        replace(each, keys=()) if held[each.name].protection.kind == "clear" else each
+        _protected(each, held[each.name].protection)
         for each in spec.attributes
         if (spec.name, each.name) not in missing
         and (held[each.name].declared_by, each.name) not in missing
     ]
     return replace(spec, attributes=tuple(kept))
+
+
+def _protected(spec: AttributeSpec, protection: Protection) -> AttributeSpec:
+    if protection.kind == "clear":
+        return replace(spec, keys=())
+    if protection.kind in HIDDEN:
+        return replace(spec, blind=protection.kind, sealed=protection.sealed)
+    return spec

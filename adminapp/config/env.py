@@ -27,6 +27,14 @@ def text(name: str, default: str) -> str:
     return os.environ.get(name) or default
 
 
+def choice(name: str, words: tuple[str, ...]) -> str:
+    """One of a few words; the first one by default."""
+    value = os.environ.get(name, words[0])
+    if value not in words:
+        raise ImproperlyConfigured(f"{name} is {value!r}; it must be one of {', '.join(words)}")
+    return value
+
+
 def integer(name: str, default: int, *, minimum: int = 0) -> int:
     raw = os.environ.get(name)
     if not raw:

@@ -38,6 +38,8 @@ AUTHORITY_SOCKET = Path(env.text("PORTCULLIS_AUTHORITY_SOCKET", str(RUN_DIR / "a
 BROKERS_FILE = Path(env.text("PORTCULLIS_BROKERS_FILE", str(RUN_DIR / "brokers.json")))
 SPARK_MASTER = env.text("PORTCULLIS_SPARK_MASTER", "local[*]")
 SPARK_THRESHOLD = env.integer("PORTCULLIS_SPARK_THRESHOLD", 50_000)
+# Who compares order-preserving ciphertexts: agents (`sbm1`) or a comparator (`sbm2`).
+ORDER_SCHEME = env.choice("PORTCULLIS_ORDER_SCHEME", ("sbm1", "sbm2"))
 # How long events of an old epoch are still accepted once publishers were told of the new one: at
 # least the first, and up to the second while a publisher has not acknowledged.
 DRAIN_SECONDS = env.integer("PORTCULLIS_DRAIN_SECONDS", 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -10,7 +11,15 @@ from django.db.models import Max
 from django.utils import timezone
 
 from adminapp.core.authority import get_authority
-from adminapp.distribution import contents, delivery, epochs, keyepochs, rollouts
+from adminapp.distribution import (
+    blindepochs,
+    blindkeys,
+    contents,
+    delivery,
+    epochs,
+    keyepochs,
+    rollouts,
+)
 from adminapp.distribution.contents import Snapshot
 from adminapp.distribution.gather import gather, steady
 from adminapp.distribution.models import Bundle, Compilation, Notice
@@ -91,8 +100,9 @@ def _make_room(snapshot: Snapshot) -> bool:
     """
     domain = Domain.objects.get(pk=snapshot.domain.id)
     tokens = longest_conjunction(snapshot.domain)
+    fresh = snapshot.blind.any and blindepochs.ensure(domain)
     current = epochs.current(domain) or epochs.open_first(domain, tokens)
-    if not snapshot.epochs:
+    if fresh or not snapshot.epochs:
         # Opened here, or by another compiler after we had read: without it bundles would be
         # empty, and they would stay so until the next revision.
         return True
@@ -106,31 +116,30 @@ def _read(domain: Domain) -> Snapshot:
     return Snapshot(
         domain=gather(domain),
         epochs=tuple(epochs.live(domain)),
+        rings=blindkeys.rings(domain),
         notices={row["audience"]: row["top"] for row in tops.annotate(top=Max("number"))},
     )
 
 
-def _jobs(snapshot: Snapshot) -> list[Job]:
-    """Agents first: they enforce, and publishers must not be ahead of them."""
-    agents = [
-        Job(
+def _jobs(snapshot: Snapshot) -> Iterator[Job]:
+    """Agents first: they enforce, and publishers must not be ahead of them.
+
+    One after the other, so that agents do not wait for what clients' keys cost to make.
+    """
+    for agent in snapshot.domain.agents:
+        yield Job(
             addresses.audience("agent", agent.name),
             agent.sealing_key,
             contents.agent_content(snapshot, agent),
         )
-        for agent in snapshot.domain.agents
-    ]
-    clients = [
-        Job(
-            addresses.audience("client", subject.handle),
-            subject.sealing_key,
-            contents.client_content(snapshot, subject),
-        )
-        for subject in snapshot.domain.subjects
+    for subject in snapshot.domain.subjects:
         # A client's library takes part in one domain: a bundle of another it would refuse.
-        if subject.homes and not subject.agreements
-    ]
-    return agents + clients
+        if subject.homes and not subject.agreements:
+            yield Job(
+                addresses.audience("client", subject.handle),
+                subject.sealing_key,
+                contents.client_content(snapshot, subject),
+            )
 
 
 def _build(snapshot: Snapshot, job: Job) -> None:

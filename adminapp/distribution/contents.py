@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from adminapp.core.authority import get_authority
-from adminapp.distribution import encodings, epochs
+from adminapp.core.authority import BlindClient, get_authority
+from adminapp.distribution import blindkeys, encodings, epochs
+from adminapp.distribution.blindplan import BlindPlan
 from adminapp.distribution.models import EncodingEpoch
 from adminapp.distribution.plan import (
     AgentPlan,
@@ -19,7 +21,7 @@ from adminapp.distribution.plan import (
     published_types,
 )
 from policyengine.anonset import tag
-from policyengine.bundles import addresses
+from policyengine.bundles import BlindAgentEpoch, BlindClientEpoch, OrderKey, addresses
 from policyengine.bundles.model import (
     AgentContent,
     AgentRef,
@@ -32,6 +34,7 @@ from policyengine.bundles.model import (
     TagKey,
     Wrap,
 )
+from policyengine.bundles.ordered import OrderedColumn
 from policyengine.primitives.prf import prf
 
 # How long a subscriber's client waits for the other parts of a split event.
@@ -46,6 +49,22 @@ class Snapshot:
     domain: PlainDomain
     epochs: tuple[EncodingEpoch, ...]
     notices: Mapping[str, int]
+    rings: tuple[blindkeys.Ring, ...] = ()
+
+    @cached_property
+    def blind(self) -> BlindPlan:
+        """What the hidden attributes ask for."""
+        return BlindPlan(self.domain)
+
+    @cached_property
+    def client_keys(self) -> tuple[Mapping[str, bytes], ...]:
+        """Of each ring the keys of everybody concerned, by handle."""
+        recipients = {subject.handle: subject.sealing_key for subject in self.domain.subjects}
+        clients = [
+            BlindClient(handle, variants, recipients[handle])
+            for handle, variants in self.blind.readers.items()
+        ]
+        return tuple(ring.enrol(clients) for ring in self.rings)
 
 
 def agent_content(snapshot: Snapshot, agent: PlainAgent) -> AgentContent:
@@ -69,6 +88,8 @@ def agent_content(snapshot: Snapshot, agent: PlainAgent) -> AgentContent:
         epochs=tuple(_epoch_content(domain, agent, epoch) for epoch in snapshot.epochs),
         wraps=_wraps(domain, agent, address),
         notices_through=snapshot.notices.get(address, 0),
+        blind=_agent_blind(snapshot, agent),
+        ordered=_columns(snapshot),
     )
 
 
@@ -88,6 +109,63 @@ def client_content(snapshot: Snapshot, subject: PlainSubject) -> ClientContent:
         predicates=tuple(predicate.to_json() for predicate in predicates),
         publishes=published,
         window_seconds=WINDOW_SECONDS,
+        blind=_client_blind(snapshot, subject),
+        ordered=_ordered(snapshot, subject),
+    )
+
+
+def _agent_blind(snapshot: Snapshot, agent: PlainAgent) -> tuple[BlindAgentEpoch, ...]:
+    if not snapshot.blind.any:
+        return ()
+    readers = snapshot.blind.readers
+    # INVARIANT: a share stands with the client's home alone; without it nothing is read.
+    handles = [one.handle for one in snapshot.domain.at_home(agent) if one.handle in readers]
+    return tuple(
+        BlindAgentEpoch(
+            epoch=ring.epoch.number,
+            state=ring.epoch.state,
+            public=ring.public,
+            shares=ring.shares(agent.name, agent.sealing_key, handles),
+            sealed=True,
+        )
+        for ring in snapshot.rings
+    )
+
+
+def _columns(snapshot: Snapshot) -> tuple[OrderedColumn, ...]:
+    return tuple(
+        OrderedColumn(kind, name, ring.epoch.number, ring.epoch.state, ring.epoch.scheme)
+        for ring in snapshot.rings
+        for kind, name in snapshot.blind.every_ordered
+    )
+
+
+def _client_blind(snapshot: Snapshot, subject: PlainSubject) -> tuple[BlindClientEpoch, ...]:
+    if subject.handle not in snapshot.blind.readers:
+        return ()
+    policies = snapshot.blind.read_policies(subject)
+    return tuple(
+        BlindClientEpoch(
+            epoch=ring.epoch.number,
+            state=ring.epoch.client_state,
+            public=ring.public,
+            keys=keys[subject.handle],
+            read_policies=policies,
+            sealed=True,
+        )
+        for ring, keys in zip(snapshot.rings, snapshot.client_keys, strict=True)
+    )
+
+
+def _ordered(snapshot: Snapshot, subject: PlainSubject) -> tuple[OrderKey, ...]:
+    pairs = snapshot.blind.ordered(subject) if snapshot.blind.any else ()
+    if not pairs:
+        return ()
+    address = addresses.audience("client", subject.handle)
+    return tuple(
+        OrderKey(kind, name, ring.epoch.number, ring.epoch.client_state, sealed, sealed=True)
+        for ring in snapshot.rings
+        for (kind, name), sealed in ring.orders(address, subject.sealing_key, pairs).items()
     )
 
 

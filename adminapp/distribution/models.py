@@ -100,6 +100,76 @@ class EncodedItem(models.Model):
         return f"{self.kind} {self.key} {self.position}"
 
 
+class BlindEpoch(Versioned):
+    """One generation of the keys of a domain's blind profiles; its master is kept wrapped.
+
+    `state` is what agents hold; `client_state` is what publishers are told; `scheme` is who
+    compares order-preserving ciphertexts. `due` says why another epoch is to follow: somebody who
+    could read no longer may, or a person asked for it.
+    """
+
+    State = EncodingEpoch.State
+
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="blind_epochs")
+    number = models.PositiveIntegerField()
+    state = models.CharField(max_length=16, choices=State, default=State.PREPARING)
+    client_state = models.CharField(max_length=16, choices=State, default=State.PREPARING)
+    cause = models.CharField(max_length=32)
+    wrapped = models.TextField(blank=True)
+    public = models.TextField(blank=True)
+    scheme = models.CharField(max_length=8, default="sbm1")
+    due = models.CharField(max_length=200, blank=True)
+    created = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects = DomainScopedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["domain_id", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["domain", "number"], name="blind_epoch_once"),
+            models.UniqueConstraint(
+                fields=["domain"],
+                condition=models.Q(state="current"),
+                name="one_current_blind_epoch",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.domain} blind epoch {self.number}"
+
+
+class BlindKey(models.Model):
+    """What the authority sealed for one audience; kept so that it stays the same.
+
+    Nobody but the audience can open it. `wanted` says what it was made for; `tokens` are digests
+    of what a client reads by, a list a variant.
+    """
+
+    class Kind(models.TextChoices):
+        CLIENT = "client"
+        SHARE = "share"
+        ORDER = "order"
+
+    epoch = models.ForeignKey(BlindEpoch, on_delete=models.CASCADE, related_name="keys")
+    kind = models.CharField(max_length=8, choices=Kind)
+    audience = models.CharField(max_length=80)
+    name = models.CharField(max_length=200)
+    wanted = models.CharField(max_length=64)
+    tokens = models.JSONField(default=list)
+    sealed = models.BinaryField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["epoch", "kind", "audience", "name"], name="blind_key_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} for {self.audience}"
+
+
 class Bundle(Versioned):
     """One sealed message for one audience, and how far it got."""
 
@@ -208,6 +278,12 @@ class Rollout(Versioned):
         EncodingEpoch, null=True, blank=True, on_delete=models.CASCADE, related_name="+"
     )
     key_epochs = models.ManyToManyField(KeyEpoch, blank=True, related_name="+")
+    blind_from = models.ForeignKey(
+        BlindEpoch, null=True, blank=True, on_delete=models.CASCADE, related_name="+"
+    )
+    blind_to = models.ForeignKey(
+        BlindEpoch, null=True, blank=True, on_delete=models.CASCADE, related_name="+"
+    )
     stage_revision = models.PositiveBigIntegerField(default=0)
     stage_started = models.DateTimeField(default=timezone.now)
     created = models.DateTimeField(default=timezone.now, editable=False)

@@ -91,7 +91,7 @@ def advance_all() -> int:
     waiting = Revocation.objects.exclude(state__in=(State.COMPLETE, State.FAILED))
     domains = set(open_rollouts.values_list("domain_id", flat=True))
     domains |= set(waiting.values_list("domain_id", flat=True))
-    domains |= set(rollouts.domains_with_staged_keys())
+    domains |= set(rollouts.domains_with_waiting_keys())
     for domain_id in sorted(domains):
         advance_domain(domain_id)
     return len(domains)
@@ -105,8 +105,8 @@ def _begin_next(domain: Domain) -> None:
         rollout = rollouts.begin(domain=domain, cause="revocation")
         if rollout is not None:
             _join(waiting, rollout)
-    elif rollouts.has_staged_keys(domain):
-        rollouts.begin(domain=domain, cause="keys", reencode=False)
+    elif cause := rollouts.keys_wait(domain):
+        rollouts.begin(domain=domain, cause=cause, reencode=False)
 
 
 def _join(waiting: Iterable[Revocation], rollout: Rollout) -> None:

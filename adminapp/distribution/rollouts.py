@@ -15,8 +15,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from adminapp.audit import services as audit
-from adminapp.distribution import epochs, keyepochs, timeline, waiting
-from adminapp.distribution.models import EncodingEpoch, RecomputeJob, Rollout
+from adminapp.distribution import blindepochs, epochs, keyepochs, timeline, waiting
+from adminapp.distribution.models import BlindEpoch, EncodingEpoch, RecomputeJob, Rollout
 from adminapp.identity.models import Domain
 from adminapp.identity.services import record_change
 from adminapp.outbox import services as outbox
@@ -35,16 +35,22 @@ def begin(*, domain: Domain, cause: str, tokens: int = 0, reencode: bool = True)
     """Open a rollout unless one is running (what is left waits for the next one).
 
     Args:
-        cause: `revocation`, `size`, `encoding` or `keys`.
+        cause: `revocation`, `size`, `encoding`, `keys` or `blind`.
         tokens: the longest conjunction that the new epoch must have room for.
-        reencode: False moves keys of trust groups only.
+        reencode: False moves keys of trust groups and of blind profiles only.
     """
     if running(domain) is not None:
         return None
     before = epochs.current(domain)
     after = epochs.open_next(domain, tokens, cause) if reencode and before else None
+    blind_from, blind_to = blindepochs.open_next(domain, cause)
     rollout = Rollout.objects.create(
-        domain=domain, cause=cause, epoch_from=before if after else None, epoch_to=after
+        domain=domain,
+        cause=cause,
+        epoch_from=before if after else None,
+        epoch_to=after,
+        blind_from=blind_from,
+        blind_to=blind_to,
     )
     rollout.key_epochs.set(keyepochs.staged(domain))
     if after is not None:
@@ -53,14 +59,16 @@ def begin(*, domain: Domain, cause: str, tokens: int = 0, reencode: bool = True)
     return rollout
 
 
-def has_staged_keys(domain: Domain) -> bool:
-    """Whether keys of trust groups wait for a rollout."""
-    return bool(keyepochs.staged(domain))
+def keys_wait(domain: Domain) -> str:
+    """Which keys wait for a rollout: `keys` of trust groups, `blind` ones, or none (empty)."""
+    if keyepochs.staged(domain):
+        return "keys"
+    return "blind" if blindepochs.due(domain) else ""
 
 
-def domains_with_staged_keys() -> list[int]:
+def domains_with_waiting_keys() -> list[int]:
     """Domains with keys that wait for a rollout."""
-    return keyepochs.domains_with_staged()
+    return [*keyepochs.domains_with_staged(), *blindepochs.domains_due()]
 
 
 def request_advance(domain: Domain, *, wait: timedelta = timedelta()) -> None:
@@ -102,6 +110,8 @@ def _stage(rollout: Rollout) -> bool:
         return False
     if rollout.epoch_to is not None:
         _set(rollout.epoch_to, state=Epoch.STAGED, client_state=Epoch.STAGED)
+    if rollout.blind_to is not None:
+        _set(rollout.blind_to, state=Epoch.STAGED, client_state=Epoch.STAGED)
     waiting.enter(rollout, waiting.agent_audiences(rollout.domain))
     return _enter(rollout, State.STAGING, "epoch.staged")
 
@@ -114,6 +124,9 @@ def _switch(rollout: Rollout) -> bool:
         # The old one first: a domain has one current epoch, also inside this transaction.
         _set(rollout.epoch_from, state=Epoch.DRAINING)
         _set(rollout.epoch_to, state=Epoch.CURRENT)
+    if rollout.blind_to is not None:
+        _set(rollout.blind_from, state=Epoch.DRAINING)
+        _set(rollout.blind_to, state=Epoch.CURRENT)
     keyepochs.switch(rollout.key_epochs.all())
     return _enter(rollout, State.SWITCHING, "epoch.switched")
 
@@ -129,6 +142,9 @@ def _publish(rollout: Rollout) -> bool:
     if rollout.epoch_to is not None:
         _set(rollout.epoch_from, client_state=Epoch.DRAINING)
         _set(rollout.epoch_to, client_state=Epoch.CURRENT)
+    if rollout.blind_to is not None:
+        _set(rollout.blind_from, client_state=Epoch.DRAINING)
+        _set(rollout.blind_to, client_state=Epoch.CURRENT)
     # Nobody acknowledges that the time is up, so somebody has to look then.
     request_advance(rollout.domain, wait=timedelta(seconds=settings.DRAIN_SECONDS))
     return _enter(rollout, State.DRAINING, "epoch.published")
@@ -143,6 +159,8 @@ def _retire(rollout: Rollout) -> bool:
         return False
     if rollout.epoch_from is not None:
         _set(rollout.epoch_from, state=Epoch.RETIRED, client_state=Epoch.RETIRED)
+    if rollout.blind_from is not None:
+        _set(rollout.blind_from, state=Epoch.RETIRED, client_state=Epoch.RETIRED)
     keyepochs.retire(rollout.key_epochs.all())
     return _enter(rollout, State.RETIRING, "epoch.retired")
 
@@ -153,6 +171,8 @@ def _complete(rollout: Rollout) -> bool:
         return False
     if rollout.epoch_from is not None:
         epochs.destroy(rollout.epoch_from)
+    if rollout.blind_from is not None:
+        blindepochs.destroy(rollout.blind_from)
     rollout.state, rollout.completed = State.COMPLETE, timezone.now()
     rollout.version += 1
     rollout.save()
@@ -194,11 +214,14 @@ def _numbers(rollout: Rollout) -> dict[str, Any]:
     return {
         "epoch_from": rollout.epoch_from.number if rollout.epoch_from else None,
         "epoch_to": rollout.epoch_to.number if rollout.epoch_to else None,
-        "keys": sorted(str(key) for key in rollout.key_epochs.all()),
+        "keys": [
+            *sorted(str(key) for key in rollout.key_epochs.all()),
+            *([str(rollout.blind_to)] if rollout.blind_to else []),
+        ],
     }
 
 
-def _set(epoch: EncodingEpoch, **changes: str) -> None:
+def _set(epoch: EncodingEpoch | BlindEpoch, **changes: str) -> None:
     for name, value in changes.items():
         setattr(epoch, name, value)
     epoch.version += 1

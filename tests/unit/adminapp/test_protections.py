@@ -18,6 +18,7 @@ from adminapp.distribution.models import Compilation
 from adminapp.identity.models import Domain
 from adminapp.identity.services import delegate
 from adminapp.privacy.services import classify_attribute
+from policyengine.events import EventTypes
 from policyengine.privacy import Protection
 from tests.support.control_plane import World, attribute
 
@@ -40,6 +41,11 @@ def in_force(world: World, name: str) -> dict[str, tuple[str, bool, str]]:
 def wire(world: World, name: str) -> dict[str, tuple[str, ...]]:
     specs = {spec.name: spec for spec in selectors.wire_types(world.flights)}
     return {each.name: each.keys for each in specs[name].attributes}
+
+
+def hidden(world: World, name: str) -> dict[str, tuple[str, bool]]:
+    types = EventTypes(selectors.wire_types(world.flights))
+    return {each.name: (each.blind, each.sealed) for each in types.attributes(name) if each.blind}
 
 
 def accept(world: World, attribute_name: str = "weight", **more: Any) -> RiskAcceptance:
@@ -111,7 +117,7 @@ def test_a_profile_presets_and_an_attribute_overrides(world: World) -> None:
     }
 
 
-def test_what_agents_do_not_carry_is_in_no_bundle(world: World) -> None:
+def test_bundles_say_what_clients_hide(world: World) -> None:
     create(
         world, "Blind", profile="blind brokers", attributes=[attribute("route"), attribute("gate")]
     )
@@ -121,10 +127,13 @@ def test_what_agents_do_not_carry_is_in_no_bundle(world: World) -> None:
         profile="open",
         attributes=[attribute("route", keys=["tail"]), attribute("gate")],
     )
-    assert wire(world, "Blind") == {}
-    assert wire(world, "Open") == {"route": (), "gate": ()}
-    kinds = {(each.kind, each.event_type) for each in preview.findings(world.flights)}
-    assert kinds == {("not-carried", "Blind")}
+    create(world, "Below", parent=EventType.objects.get(name="Blind"), attributes=[attribute("x")])
+    assert wire(world, "Blind") == wire(world, "Open") == {"route": (), "gate": ()}
+    both = {"route": ("searchable", True), "gate": ("searchable", True)}
+    assert hidden(world, "Blind") == both
+    assert hidden(world, "Below") == {**both, "x": ("searchable", True)}
+    assert hidden(world, "Open") == {}
+    assert preview.findings(world.flights) == []
 
 
 @pytest.mark.parametrize(
@@ -170,7 +179,8 @@ def test_order_needs_a_written_acceptance(world: World) -> None:
     protect(world, row, "weight", ORDERED)
     assert in_force(world, "Cargo")["weight"] == ("order-preserving", True, "attribute")
     found = preview.findings(world.flights)
-    assert [each.kind for each in found] == ["note", "not-carried", "expires"]
+    assert [each.kind for each in found] == ["note", "expires"]
+    assert hidden(world, "Cargo") == {"weight": ("order-preserving", True)}
 
 
 def test_nothing_makes_up_for_a_value_in_clear(world: World) -> None:
@@ -251,11 +261,7 @@ def test_an_acceptance_that_has_ended_closes_the_attribute(world: World, cargo: 
     )
 
 
-def test_the_end_of_an_acceptance_is_compiled(
-    world: World, cargo: EventType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As if agents carried this protection: the end of the acceptance alone takes it away.
-    monkeypatch.setattr(protections, "CARRIED", (*protections.CARRIED, "order-preserving"))
+def test_the_end_of_an_acceptance_is_compiled(world: World, cargo: EventType) -> None:
     assert set(wire(world, "Cargo")) == {"weight", "kind"}
     domain = Domain.objects.get(pk=world.flights.pk)
     then = timezone.now()

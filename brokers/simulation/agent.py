@@ -7,11 +7,13 @@ from collections.abc import Callable
 from brokers.adapters.control_link import ControlLink
 from brokers.agent.dataplane import DataPlane
 from brokers.agent.policy import PolicyInForce, Progress
+from brokers.agent.routing import OverlayRouting
 from brokers.agent.statistics import Statistics
 from brokers.control.sync import Identity
 from brokers.simulation.disk import AgentDisk
 from brokers.simulation.node import Node, Surroundings
-from brokers.simulation.organisation import AgentSite, Organisation
+from brokers.simulation.organisation import Organisation
+from brokers.simulation.plan import AgentSite
 from policyengine.bundles import audience
 
 _TICK = 0.5
@@ -74,6 +76,14 @@ class SimulatedAgent(Node):
             statistics=self.statistics,
             progress=progress,
             clock=self.clock,
+            routing=OverlayRouting(
+                agent=self.name,
+                keys=keys,
+                policy=self.policy,
+                now=self.link.now,
+                clock=self.clock,
+                store=disk.routes,
+            ),
         )
         self.link.restore()
         self.link.listen()

@@ -20,7 +20,8 @@ from brokers.ports import Message, Outgoing, TransportError
 from brokers.simulation.disk import ClientDisk
 from brokers.simulation.network import Line
 from brokers.simulation.node import Node, Surroundings
-from brokers.simulation.organisation import ClientSite, Keys, Organisation
+from brokers.simulation.organisation import Keys, Organisation
+from brokers.simulation.plan import ClientSite
 from policyengine.attributes import Value
 from policyengine.bundles import (
     HomeAgent,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from brokers.client.wishes import Wish
@@ -72,6 +72,24 @@ class MemorySubscriptions:
         self._guard("subscribed")
 
 
+class MemoryRoutes:
+    """What an agent knows of its overlays, domain -> state."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._kept: dict[str, object] = {}
+
+    def load(self) -> dict[str, object]:
+        """Domain -> its state."""
+        return dict(self._kept)
+
+    def save(self, states: Mapping[str, object]) -> None:
+        """Keep it."""
+        self._guard("routes")
+        self._kept = dict(states)
+        self._guard("routed")
+
+
 class MemoryLog:
     """The window against doubles.
 
@@ -106,6 +124,7 @@ class AgentDisk:
     bundles: MemoryBundles
     state: MemoryState
     subscriptions: MemorySubscriptions
+    routes: MemoryRoutes
     seen: MemoryLog
 
     @classmethod
@@ -115,6 +134,7 @@ class AgentDisk:
             MemoryBundles(guard),
             MemoryState(audience, guard),
             MemorySubscriptions(guard),
+            MemoryRoutes(guard),
             MemoryLog(3600, guard),
         )
 

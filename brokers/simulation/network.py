@@ -17,8 +17,17 @@ from typing import Protocol
 from brokers.ports import Message, Outgoing, TransportError
 from brokers.simulation.chance import Chance
 from brokers.simulation.timeline import START, Timeline
+from policyengine.bundles import hop_kind
 
 _DEAD = "pc.dead."
+
+
+def _kind(outgoing: Outgoing) -> str:
+    """The kind of its queue; what agents tell one another beside events is told apart."""
+    kind = outgoing.queue.split(".")[1]
+    if kind != "hop" or (told := hop_kind(outgoing.body)) in ("event", "carried"):
+        return kind
+    return told
 
 
 class Station(Protocol):
@@ -86,14 +95,14 @@ class MemoryBroker:
         self._queues: dict[str, list[_Stored]] = {}
         self._consumers: dict[str, dict[str, Line]] = {}
         self._discarded: Callable[[str], bool] = lambda queue: False
-        self._watchers: list[Callable[[str, str], None]] = []
+        self._watchers: list[Callable[[str, str, str], None]] = []
 
     def discard(self, queue: Callable[[str], bool]) -> None:
         """Count messages to such queues, and throw them away."""
         self._discarded = queue
 
-    def watch(self, watcher: Callable[[str, str], None]) -> None:
-        """Tell somebody the sender and the queue of every message."""
+    def watch(self, watcher: Callable[[str, str, str], None]) -> None:
+        """Tell somebody the sender, the kind and the queue of every message."""
         self._watchers.append(watcher)
 
     def waiting(self, queue: str) -> int:
@@ -113,11 +122,11 @@ class MemoryBroker:
 
     def put(self, sender: str, outgoing: Outgoing, *, arrival: float, ready: float) -> None:
         """Take a message into keeping; consumers get it when it is ready."""
-        kind = outgoing.queue.split(".")[1]
+        kind = _kind(outgoing)
         self.sent[kind] += 1
         self.bytes[kind] += len(outgoing.body)
         for watcher in self._watchers:
-            watcher(sender, outgoing.queue)
+            watcher(sender, kind, outgoing.queue)
         if self._discarded(outgoing.queue):
             return
         stored = _Stored((arrival, next(self._order)), outgoing, ready)

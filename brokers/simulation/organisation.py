@@ -13,9 +13,9 @@ from functools import cached_property, partial
 from typing import Any
 
 from brokers.simulation.chance import Chance
+from brokers.simulation.plan import AgentSite, ClientSite, Plan, Rule
 from policyengine.anonset import Encoder, Parameters, length_for, size_for, tag
 from policyengine.attributes import (
-    AttributeType,
     Conjunction,
     Literal,
     Predicate,
@@ -43,7 +43,7 @@ from policyengine.bundles import (
     build_bundle,
     split_audience,
 )
-from policyengine.events import EventTypes, TypeSpec
+from policyengine.events import EventTypes
 from policyengine.primitives.hpke import SealingKey
 from policyengine.primitives.prf import prf
 from policyengine.primitives.signatures import SigningKey, sign
@@ -53,25 +53,6 @@ _SUBJECT = "subject."
 _EVENT = "event."
 _EPOCH = 1
 _BUNDLE_LIFE = 30 * 86_400
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A policy.
-
-    Args:
-        name: its name, an identifier.
-        action: `publish` or `subscribe`.
-        type: event type; its sub-types are included.
-        expression: over `subject.*` and `event.*`.
-        attributes: names it permits, or None for all.
-    """
-
-    name: str
-    action: str
-    type: str
-    expression: str
-    attributes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,58 +66,6 @@ class Keys:
     def drawn(cls, chance: Chance) -> Keys:
         """Keys that the seed gives."""
         return cls(SealingKey(chance.token(32)), SigningKey(chance.token(32)))
-
-
-@dataclass(frozen=True)
-class AgentSite:
-    """An agent and the overlay that it stands on."""
-
-    name: str
-    overlay: str
-
-
-@dataclass(frozen=True)
-class ClientSite:
-    """A publisher or subscriber.
-
-    Args:
-        handle: its pseudonym.
-        subject: what policies see of it, `subject.*` by full name.
-        homes: overlay -> name of its home agent there.
-    """
-
-    handle: str
-    subject: Mapping[str, Value]
-    homes: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One domain in plain.
-
-    Args:
-        domain: its name.
-        types: event types.
-        schema: types of `subject.*` by full name.
-        rules: policies.
-        agents: its agents.
-        clients: its publishers and subscribers.
-        key_holders: attribute key -> agents that hold it.
-        splits: event type -> (overlay, attribute names) of each part.
-        lease_seconds: how long a lease lasts.
-        window_seconds: how long parts wait for one another at a client.
-    """
-
-    domain: str
-    types: tuple[TypeSpec, ...]
-    schema: Mapping[str, AttributeType]
-    rules: tuple[Rule, ...]
-    agents: tuple[AgentSite, ...]
-    clients: tuple[ClientSite, ...]
-    key_holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    splits: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = field(default_factory=dict)
-    lease_seconds: int = 30
-    window_seconds: int = 300
 
 
 class Authority:

@@ -8,7 +8,7 @@ from brokers.simulation.chance import Chance
 from brokers.simulation.world import CONTROL, World
 
 _GRACE = 2.0
-_DEEPEST = 40
+_DEEPEST = 8
 
 
 @dataclass(frozen=True)

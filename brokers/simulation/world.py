@@ -13,7 +13,8 @@ from brokers.simulation.control import ControlPlane
 from brokers.simulation.history import History
 from brokers.simulation.network import MemoryBroker, Weather
 from brokers.simulation.node import Node, Surroundings
-from brokers.simulation.organisation import Organisation, Plan
+from brokers.simulation.organisation import Organisation
+from brokers.simulation.plan import Plan
 from brokers.simulation.timeline import Timeline
 from policyengine.attributes import Value
 
@@ -176,7 +177,10 @@ class World:
 
     @property
     def sent(self) -> Counter[str]:
-        """Messages by kind of queue, over all overlays: `in`, `hop`, `deliver` and others."""
+        """Messages by kind of queue, over all overlays: `in`, `hop`, `deliver` and others;
+
+        what agents tell one another of routing is `interest` and `taken`.
+        """
         total: Counter[str] = Counter()
         for name, broker in self.brokers.items():
             if name != CONTROL:

@@ -12,7 +12,7 @@ from typing import Any
 
 from brokers.simulation.chance import Chance
 from brokers.simulation.client import Publication
-from brokers.simulation.organisation import AgentSite, ClientSite, Plan, Rule
+from brokers.simulation.plan import AgentSite, ClientSite, Plan, Rule
 from policyengine.attributes import AttributeType, evaluate, parse
 from policyengine.events import AttributeSpec, TypeSpec
 

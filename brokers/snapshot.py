@@ -185,6 +185,8 @@ class DomainSnapshot:
         overlay_keys: epoch -> key of the hops between agents.
         denied: handles that notices have taken out since the bundle was made.
         blind: blind epochs that are not retired, by number.
+        splits: event type -> attributes of the part of it that travels over this overlay; None
+            where the bundle does not say which types are split.
     """
 
     domain: str
@@ -203,6 +205,7 @@ class DomainSnapshot:
     overlay_keys: Mapping[int, GroupKey] = field(repr=False)
     denied: frozenset[str] = frozenset()
     blind: Mapping[int, BlindEpoch] = field(default_factory=dict, repr=False)
+    splits: Mapping[str, frozenset[str]] | None = None
 
     @property
     def peers(self) -> tuple[AgentRef, ...]:
@@ -296,6 +299,7 @@ def _build(
         },
         denied=denied,
         blind=_build_blind(content),
+        splits=_splits(content),
     )
 
 
@@ -318,6 +322,12 @@ def _blind_epoch(domain: str, content: BlindAgentEpoch) -> BlindEpoch:
     ):
         raise DecodeError("a key stands in the place of another one")
     return BlindEpoch(content.epoch, _state(content.state), public, shares)
+
+
+def _splits(content: AgentContent) -> Mapping[str, frozenset[str]] | None:
+    if content.splits is None:
+        return None
+    return {name: frozenset(attributes) for name, attributes in content.splits.items()}
 
 
 def _open_wraps(

@@ -35,6 +35,7 @@ from policyengine.bundles.model import (
     Wrap,
 )
 from policyengine.bundles.ordered import OrderedColumn
+from policyengine.events import EventTypes, TypeSpec
 from policyengine.primitives.prf import prf
 
 # How long a subscriber's client waits for the other parts of a split event.
@@ -90,7 +91,22 @@ def agent_content(snapshot: Snapshot, agent: PlainAgent) -> AgentContent:
         notices_through=snapshot.notices.get(address, 0),
         blind=_agent_blind(snapshot, agent),
         ordered=_columns(snapshot),
+        splits=_parts_over(domain, agent.overlay),
     )
+
+
+def _parts_over(domain: PlainDomain, overlay: str) -> dict[str, list[str]]:
+    """What the part of each split type that travels over an overlay may carry."""
+    types = EventTypes(TypeSpec.from_json(spec) for spec in domain.types)
+    found: dict[str, list[str]] = {}
+    for name, parts in domain.splits.items():
+        placed = {each for part in parts for each in part["attributes"]}
+        for number, part in enumerate(parts):
+            if part["overlay"] == overlay:
+                # What no part names travels in the first one.
+                free = (spec.name for spec in types.attributes(name) if spec.name not in placed)
+                found[name] = [*part["attributes"], *(free if number == 0 else ())]
+    return found
 
 
 def client_content(snapshot: Snapshot, subject: PlainSubject) -> ClientContent:

@@ -55,18 +55,34 @@ def _derived(one: Opening, policy: PlainPolicy, types: EventTypes) -> Iterator[P
         types=types,
     )
     conjunctions = tuple(effect.enclosed(one, each) for each in policy.conjunctions)
-    if policy.lowers is not None:
-        return  # an agreement lets in what it names, and nothing under another type
     for number, each in enumerate(found):
+        # What an event is lowered to, a guest must be let in to publish as well. And a place is
+        # kept only for what the agreement names: of the rest guests need not know.
         yield replace(
             policy,
-            suppresses=(),
+            suppresses=_named(one, policy, each.type, types),
             id=f"{policy.id}a{one.agreement}n{number}",
             type=each.type,
             attributes=each.attributes,
             conjunctions=conjunctions,
             agreement=one.agreement,
         )
+
+
+def _named(one: Opening, policy: PlainPolicy, kind: str, types: EventTypes) -> tuple[str, ...]:
+    """Of what a policy keeps the place of, what the agreement opens of a type."""
+    over = [
+        ceiling.attributes
+        for ceiling in one.ceilings
+        if ceiling.action == policy.action
+        and ceiling.type in types.names
+        and types.is_a(kind, ceiling.type)
+    ]
+    return tuple(
+        name
+        for name in policy.suppresses
+        if any(listed is None or name in listed for listed in over)
+    )
 
 
 def subjects(domain: Domain, schema: Schema, serving: set[str]) -> tuple[PlainSubject, ...]:

@@ -137,8 +137,8 @@ def lowerings(policy: Policy, spoken: Language, advertised: Advertising) -> tupl
     """What lets events of a policy's types become events of a super-type, beside its grants.
 
     Where the condition of a rule `super-type` fails, and what else the policy asks for holds,
-    the event may be published as one of a type above that lacks the rule's attribute. Rules may
-    fail alone or all together; what several but not all of them keep back stays back.
+    the event may be published as one of a type above that lacks the rule's attribute, and where
+    several fail, of one that lacks all their attributes.
 
     Raises:
         InputError: as `grants`.
@@ -154,7 +154,7 @@ def lowerings(policy: Policy, spoken: Language, advertised: Advertising) -> tupl
     for top, types, ways in _places(
         policy, spoken, advertised, spoken.conjunctions(policy.expression, root)
     ):
-        for failing in _failing(lowering):
+        for failing in _failing(lowering, spoken.types, root):
             held = [rule for rule in rules if valuerules.withholds(rule) and rule not in failing]
             texts = (valuerules.keeps_event(rule) for rule in held)
             meeting = _all(ways, *(spoken.conjunctions(text, root) for text in texts if text))
@@ -165,10 +165,19 @@ def lowerings(policy: Policy, spoken: Language, advertised: Advertising) -> tupl
     return tuple(found)
 
 
-def _failing(lowering: Sequence[ValueRule]) -> list[tuple[ValueRule, ...]]:
-    """Each rule that asks for a super-type alone, and all together."""
-    alone = [(rule,) for rule in lowering]
-    return alone if len(lowering) == 1 else [*alone, tuple(lowering)]
+def _failing(
+    lowering: Sequence[ValueRule], types: EventTypes, root: str
+) -> list[tuple[ValueRule, ...]]:
+    """Which rules may fail together: those that each type above has nothing to do with.
+
+    An event may become one of a type exactly where the rules about its attributes hold, so there
+    is one way for each type above and not one for each set of rules.
+    """
+    ways = [tuple(rule for rule in lowering if rule.attribute is not None)]
+    for name in (root, *types.ancestors(root)):
+        known = {spec.name for spec in types.attributes(name)}
+        ways.append(tuple(rule for rule in lowering if rule.attribute not in known))
+    return [way for way in dict.fromkeys(ways) if way]
 
 
 def _left(

@@ -84,6 +84,7 @@ def admit(
         refuse(UNKNOWN_TYPE, f"event type `{part.type}` does not exist in this domain")
     if not oldest <= part.issued <= now + CLOCK_SKEW:
         refuse(STALE, "the event was issued too long ago, or in the future")
+    _check_parts(snapshot, part)
     policy = named_epoch(snapshot, part.epoch)
     found = _granted(snapshot, policy, part)
     if found is None:
@@ -104,6 +105,19 @@ def admit(
     dropped += blind.dropped
     suppressed = tuple(name for name in dropped if name in granted.suppresses and name in known)
     return Admitted(part, values, dropped, kind, suppressed, blind.data)
+
+
+def _check_parts(snapshot: DomainSnapshot, part: PublicationPart) -> None:
+    """Hold what a publisher calls a part of a split event against what is split.
+
+    INVARIANT: nobody escapes the checks of whole events by calling one a part. A publisher that
+    has not heard of a changed split yet makes its parts anew under its next bundle.
+    """
+    if part.parts == 1 or snapshot.splits is None:
+        return
+    carried = snapshot.splits.get(part.type)
+    if carried is None or not carried.issuperset(part.attributes):
+        refuse(STALE, "events of this type are split otherwise, by the policy in force here")
 
 
 def _granted(

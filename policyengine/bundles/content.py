@@ -19,6 +19,7 @@ from policyengine.primitives.records import (
     ListOf,
     MapOf,
     Nested,
+    Optional,
     Record,
     invalid,
 )
@@ -31,6 +32,8 @@ _AGENT_BLIND = ListOf(Nested(BlindAgentEpoch), 8)
 _CLIENT_BLIND = ListOf(Nested(BlindClientEpoch), 8)
 ORDER_KEYS = ListOf(Nested(OrderKey), 4096)
 _COLUMNS = ListOf(Nested(OrderedColumn), 65_536)
+_SPLIT_ATTRIBUTES = ListOf(LABEL, 1024, unique=True)
+_PART_OF_TYPE = MapOf(LABEL, _SPLIT_ATTRIBUTES, 4096)
 
 
 def _unique(where: str, keys: Iterable[object]) -> None:
@@ -61,6 +64,8 @@ class AgentContent(Record):
         notices_through: the last notice that this content takes into account.
         blind: blind epochs with the shares of own clients; none without blind attributes.
         ordered: order-preserving attributes and their epochs, without keys.
+        splits: event type -> attributes of the part that travels over this overlay; a type
+            without an entry has no part here but the whole event. None: nothing is said.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -75,6 +80,7 @@ class AgentContent(Record):
     notices_through: Annotated[int, UINT]
     blind: Annotated[tuple[BlindAgentEpoch, ...], _AGENT_BLIND] = ()
     ordered: Annotated[tuple[OrderedColumn, ...], _COLUMNS] = ()
+    splits: Annotated[Mapping[str, Sequence[str]] | None, Optional(_PART_OF_TYPE)] = None
 
     def _agree(self) -> None:
         _unique("blind", (item.epoch for item in self.blind))
@@ -159,9 +165,6 @@ class ComparatorContent(Record):
 def _check_ordered(entries: Sequence[OrderedColumn | OrderKey]) -> None:
     _unique("ordered", ((one.type, one.attribute, one.epoch) for one in entries))
     _unique("ordered", ((one.type, one.attribute) for one in entries if one.state == "current"))
-
-
-_SPLIT_ATTRIBUTES = ListOf(LABEL, 1024, unique=True)
 
 
 def _check_split(name: str, parts: Sequence[Mapping[str, Any]]) -> None:

@@ -38,18 +38,18 @@ from tests.property.test_policy_grants import (
     subjects,
 )
 
-TAG_KEY, PROOF_KEY, PARAMETERS = b"t" * 32, b"p" * 32, size_for(6)
+TAG_KEY, PROOF_KEY, PARAMETERS = b"t" * 32, b"p" * 32, size_for(12)
 NAMES = {name: tuple(spec.name for spec in TYPES.attributes(name)) for name in TYPES.names}
-SEEN = {name: frozenset({"a", "b", "c"}) for name in TYPES.names}
+SEEN = {name: frozenset({"a", "b", "c", "d"}) for name in TYPES.names}
 Event = tuple[str, dict[str, Value]]
 
 
-def rules(action: str) -> st.SearchStrategy[list[dict[str, Any]]]:
+def rules(action: str, kind: str) -> st.SearchStrategy[list[dict[str, Any]]]:
     otherwise = ["drop", "suppress", "withhold"]
     otherwise += ["super-type"] * 3 if action == "publish" else []
     about = st.fixed_dictionaries(
         {
-            "attribute": st.sampled_from(["a", "b"]),
+            "attribute": st.sampled_from(NAMES[kind]),
             "when": st.sampled_from(WHEN),
             "otherwise": st.sampled_from(otherwise),
         }
@@ -61,7 +61,7 @@ def rules(action: str) -> st.SearchStrategy[list[dict[str, Any]]]:
             "otherwise": st.sampled_from(otherwise[2:]),
         }
     )
-    return st.lists(st.one_of(about, about, whole), max_size=2)
+    return st.lists(st.one_of(about, about, whole), max_size=4)
 
 
 @st.composite
@@ -75,7 +75,7 @@ def domains(draw: st.DrawFn, action: str) -> list[Policy]:
             f"({draw(st.sampled_from(WHO))}) && ({draw(st.sampled_from([*known, *['true'] * 5]))})"
         )
         listed = draw(st.none() | st.lists(st.sampled_from(["a", "b"]), unique=True))
-        row = policy(number, action, kind, said, attributes=listed, rules=draw(rules(action)))
+        row = policy(number, action, kind, said, attributes=listed, rules=draw(rules(action, kind)))
         row.pk = number
         rows.append(row)
     return rows
@@ -197,7 +197,7 @@ class Text:
 
     def named(self, row: Policy) -> set[str]:
         if row.attributes is None:
-            return {"a", "b", "c"}
+            return {"a", "b", "c", "d"}
         return {*row.attributes, *(r.attribute for r in valuerules.read(row) if r.attribute)}
 
     def lowered(self) -> tuple[str, set[str], set[str]] | None:

@@ -22,7 +22,7 @@ TYPES = EventTypes(
         TypeSpec("A", None, (AttributeSpec("a", NUMBER), AttributeSpec("b", NUMBER))),
         TypeSpec("B", "A", (AttributeSpec("c", NUMBER),)),
         TypeSpec("C", "A", ()),
-        TypeSpec("D", "B", ()),
+        TypeSpec("D", "B", (AttributeSpec("d", NUMBER),)),
         TypeSpec("E", "B", ()),
     ]
 )

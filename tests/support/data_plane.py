@@ -266,7 +266,26 @@ class Organisation:
             epochs=tuple(self._epoch(agent, epoch) for epoch in sorted(self.epochs)),
             wraps=tuple(wraps),
             notices_through=self.notices_through.get(address, 0),
+            splits=self._parts_over(agent.overlay),
         )
+
+    def _parts_over(self, overlay: str) -> dict[str, list[str]]:
+        """What the part of each split type that travels over an overlay may carry."""
+        types, found = EventTypes(self.types), {}
+        for name in types.names:
+            above = [each for each in (name, *types.ancestors(name)) if each in self.splits]
+            for number, part in enumerate(self.splits[above[0]] if above else ()):
+                if part["overlay"] == overlay:
+                    others = [one for one in self.splits[above[0]] if one is not part]
+                    elsewhere = {each for one in others for each in one["attributes"]}
+                    known = [spec.name for spec in types.attributes(name)]
+                    listed = part["attributes"]
+                    found[name] = [
+                        each
+                        for each in known
+                        if each in listed or (number == 0 and each not in elsewhere)
+                    ]
+        return found
 
     def _keys_of(self, agent: Agent) -> list[tuple[str, int, bytes, str]]:
         found = []

@@ -423,6 +423,30 @@ def test_parts_of_a_split_event_are_decided_alike_on_every_overlay() -> None:
     assert got["p-faa"][0].withheld == {"origin": "not-permitted"}
 
 
+def test_a_whole_event_is_no_part_of_one() -> None:
+    parts = [
+        {"overlay": "a", "attributes": ["carrier"]},
+        {"overlay": "b", "attributes": ["origin", "tail"]},
+    ]
+    organisation = airport(splits={"Departure": parts})
+    alpha = PureAgent(organisation, "alpha")
+    sent = publication(organisation, "p-airport", "Departure", FLIGHT)
+    assert alpha.client_message(sent).refusal is None
+    # Made by the client of an organisation in which more is split, or split otherwise.
+    more = replace(organisation, splits={"Flight": parts})
+    flight = publication(more, "p-airport", "Flight", FLIGHT, identifier="2" * 32)
+    assert _reason(alpha, flight) == "stale"
+    fewer = [{"overlay": "a", "attributes": ["origin"]}, {"overlay": "b", "attributes": ["tail"]}]
+    departure = publication(
+        replace(organisation, splits={"Departure": fewer}),
+        "p-airport", "Departure", FLIGHT, identifier="3" * 32,
+    )  # fmt: skip
+    assert _reason(alpha, departure) == "stale"
+    # A bundle of an earlier release does not say what is split.
+    alpha.snapshot = replace(alpha.snapshot, splits=None)
+    assert alpha.client_message(flight).refusal is None
+
+
 @pytest.mark.parametrize("handle", READERS)
 def test_a_delivery_opens_for_its_client_alone(handle: str) -> None:
     effects = _agents()["alpha"].client_message(_sent())

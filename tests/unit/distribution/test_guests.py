@@ -314,3 +314,56 @@ def test_an_agreement_that_lapses_is_compiled_away(town: Town) -> None:
     type(last).objects.filter(pk=last.pk).update(ends=timezone.now())
     assert apply_boundaries() == 1
     assert set(town.received(**EVENT)) == {"officer"}
+
+
+def test_a_guest_is_told_of_places_that_are_kept_where_the_agreement_names_them(
+    town: Town,
+) -> None:
+    town.permit(
+        "officers",
+        'subject.role == "officer"',
+        rules=[
+            {"attribute": "level", "when": 'event.place == "N"', "otherwise": "suppress"},
+            {"attribute": "victim", "when": 'event.place == "N"', "otherwise": "suppress"},
+        ],
+    )
+    row = town.agree()
+    of_guests = [each for each in gather(town.police).policies if each.agreement == row.pk]
+    assert {each.suppresses for each in of_guests} == {("level",), ()}
+    for each in of_guests:
+        assert not set(each.suppresses) & set(each.attributes or ())
+        assert "victim" not in (each.attributes or ())
+
+
+def test_a_guests_event_is_lowered_to_what_the_guest_may_publish(town: Town) -> None:
+    fire = catalog.create_event_type(
+        actor=None,
+        domain=town.police,
+        name="Fire",
+        parent=town.incident,
+        attributes=[{"name": "cause", "type": TEXT}],
+    )
+    policies.create_policy(
+        actor=None,
+        domain=town.police,
+        name="officers report",
+        action="publish",
+        event_type=fire,
+        expression='subject.role == "officer"',
+        rules=[{"attribute": "cause", "when": 'event.level == "low"', "otherwise": "super-type"}],
+    )
+    row = town.agree(
+        opens=[{"type": "Fire", "action": "publish", "attributes": ["cause", "level"]}]
+    )
+    (lowering,) = [
+        each
+        for each in gather(town.police).policies
+        if each.agreement == row.pk and each.lowers is not None
+    ]
+    assert (lowering.type, lowering.lowers, lowering.attributes) == ("Fire", ("cause",), ("level",))
+    # Nothing of the agreement lets the guest publish an incident: the event stays a fire.
+    assert not [
+        each
+        for each in gather(town.police).policies
+        if each.agreement == row.pk and each.type == "Incident" and each.action == "publish"
+    ]

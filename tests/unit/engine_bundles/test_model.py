@@ -122,6 +122,15 @@ def test_an_agent_may_hold_two_epochs_of_different_state():
     assert samples.agent_content(epochs=two).epochs == two
 
 
+def test_an_agent_is_told_what_is_split_or_that_nothing_is():
+    for splits in (None, {}, {"T": ["degrees"]}, {"T": []}):
+        content = samples.agent_content(splits=splits)
+        assert AgentContent.from_json(content.to_json()) == content
+    for splits in ({"": ["a"]}, {"T": ["a", "a"]}, {"T": "a"}):
+        with pytest.raises(InputError):
+            samples.agent_content(splits=splits)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -9,7 +9,7 @@ VENV := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo check bench bench-engine bench-admin bench-data password setup setup-test clean
+.PHONY: help run test demo check bench bench-engine bench-admin bench-data soak password setup setup-test clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -40,6 +40,9 @@ bench-admin: setup-test ## measure the administration model on PostgreSQL with 1
 
 bench-data: setup-test ## measure agents on a real ActiveMQ: latency, throughput, growth, memory
 	@exec $(VENV)/python -m benchmarks data $(ARGS)
+
+soak: setup-test ## kill -9 agents, brokers and clients a hundred times each; the oracle at full size
+	@exec $(VENV)/python -m tests.soak $(ARGS)
 
 password: setup ## give the operator account of `make run` a new random password
 	@exec $(VENV)/python -m tasks.local password

@@ -1,0 +1,1 @@
+"""What takes too long for `make test`: run by `make soak`, never collected by pytest."""

@@ -1,0 +1,110 @@
+"""`python -m tests.soak`: a hundred crashes of each kind, and the oracle at full size.
+
+The crashes are played in rounds, each with folders, brokers and a seed of its own, so that a
+round that fails can be played again alone: `python -m tests.soak --seed SEED --only ROUND`.
+What came of each round is a line of JSON in the report. The exit status is 1 where anything
+did not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from tasks.local.layout import ROOT
+from tests.support.crashes import Campaign
+
+_ORACLE = "tests/property/test_simulation_oracle.py"
+_ORACLE_SECONDS = 4 * 3600
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    options.report.parent.mkdir(parents=True, exist_ok=True)
+    with options.report.open("w", encoding="utf-8") as report:
+        held = [_note(report, entry) for entry in _entries(options)]
+    print(f"{sum(held)} of {len(held)} held; see {options.report}")
+    return 0 if all(held) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--each", type=int, default=100, help="crashes of each kind (100)")
+    parser.add_argument("--round", type=int, default=10, help="of each kind in a round (10)")
+    parser.add_argument("--seed", default=time.strftime("%Y-%m-%d"), help="today's date")
+    parser.add_argument("--only", type=int, help="play this round alone, and no oracle")
+    parser.add_argument("--cases", type=int, default=10_000, help="of the oracle; 0 for none")
+    parser.add_argument(
+        "--report", type=Path, default=ROOT / "var" / "soak" / "report.jsonl", help="where to"
+    )
+    return parser
+
+
+def _entries(options: argparse.Namespace) -> Any:
+    """What is to be noted, one after the other, each when it is over."""
+    left, number = options.each, 0
+    while left > 0:
+        kills = min(options.round, left)
+        if options.only in (None, number):
+            yield _crashes(f"{options.seed}/{number}", kills)
+        left, number = left - kills, number + 1
+    if options.cases and options.only is None:
+        yield _oracle(options.seed, options.cases)
+
+
+def _crashes(seed: str, kills: int) -> dict[str, Any]:
+    folder = Path(tempfile.mkdtemp(prefix="portcullis-soak-"))
+    try:
+        outcome = _play(folder, seed, kills)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other rounds go on
+        outcome = {"seed": seed, "problems": [f"{error!r} {traceback.format_exc()}"]}
+    if not outcome["problems"]:
+        shutil.rmtree(folder)
+        return {"what": "crashes", **outcome}
+    return {"what": "crashes", "folder": str(folder), **outcome}
+
+
+def _play(folder: Path, seed: str, kills: int) -> dict[str, Any]:
+    outcome = Campaign(folder, seed).run(agents=kills, brokers=kills, clients=kills)
+    return {**vars(outcome), "kills": dict(outcome.kills)}
+
+
+def _oracle(seed: str, cases: int) -> dict[str, Any]:
+    """The test of the simulation against the plain reading of policies, with more cases."""
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", _ORACLE, "-q", "-p", "no:cacheprovider"],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PORTCULLIS_ORACLE_CASES": str(cases),
+            "PORTCULLIS_ORACLE_SEED": seed,
+        },
+        capture_output=True,
+        text=True,
+        timeout=_ORACLE_SECONDS,
+        check=False,
+    )
+    seconds = round(time.monotonic() - started, 1)
+    problems = [] if done.returncode == 0 else [done.stdout[-4000:] + done.stderr[-1000:]]
+    return {"what": "oracle", "cases": cases, "seconds": seconds, "problems": problems}
+
+
+def _note(report: Any, entry: dict[str, Any]) -> bool:
+    print(json.dumps(entry), file=report, flush=True)
+    print(json.dumps(entry), flush=True)
+    return not entry["problems"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

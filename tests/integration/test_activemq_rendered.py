@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -14,15 +12,11 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import NameOID
 
 from adminapp.distribution.standing import Standing, StandingAgent, StandingClient
-from brokers.adapters.stomp import BrokerConfig, Outgoing, StompTransport, TransportError
-from brokers.adapters.stomp import TlsConfig as Files
-from tasks.activemq.render import Settings, render, write
-from tasks.activemq.rights import control_rights
-from tasks.local.activemq import TlsClient, java
-from tasks.local.processes import Child
+from brokers.adapters.stomp import Outgoing, StompTransport, TransportError
+from tasks.local.activemq import TlsClient
 from tests.support.certificates import Issuer, named
 from tests.support.data_plane import wait_until
-from tests.support.ports import free_port
+from tests.support.rendered import Rendered
 from tests.support.stomp_client import StompClient
 
 pytestmark = pytest.mark.activemq
@@ -42,44 +36,6 @@ MODEL = Standing(
 )
 
 
-@dataclass
-class Rendered:
-    """A running broker, and who may show which certificate.
-
-    It has what `StompClient` asks of a broker; accounts mean nothing to this one.
-    """
-
-    folder: Path
-    port: int
-    issuer: Issuer
-    certificates: dict[str, TlsClient]
-    host: str = "127.0.0.1"
-
-    @property
-    def accounts(self) -> dict[str, str]:
-        return dict.fromkeys(self.certificates, "unused")
-
-    def render(self, standing: Standing) -> dict[str, str]:
-        settings = Settings("a", host=self.host, port=self.port, store_mb=128)
-        return write(self.folder, render(settings, control_rights(standing, overlay="a")))
-
-    def client(self, who: str) -> StompClient:
-        files = self.certificates[who]
-        context = ssl.create_default_context(cafile=files.ca)
-        context.load_cert_chain(files.certificate, files.key)
-        return StompClient(self, who, context=context)  # type: ignore[arg-type]
-
-    def transport(self, who: str) -> StompTransport:
-        files = self.certificates[who]
-        tls = Files(files.ca, files.certificate, files.key)
-        return StompTransport(BrokerConfig(self.host, self.port, tls=tls), name=who)
-
-    def connected(self, who: str) -> bool:
-        with contextlib.suppress(OSError), self.client(who) as client:
-            return client.connect().command == "CONNECTED"
-        return False
-
-
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rendered]:
     folder = tmp_path_factory.mktemp("rendered")
@@ -96,20 +52,9 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rendered]:
     other = tmp_path_factory.mktemp("other")
     forged = Issuer(other).issue(named("alpha", "agents"))
     certificates["forged"] = TlsClient(certificates["alpha"].ca, forged.certificate, forged.key)
-    made = Rendered(folder, free_port(), issuer, certificates)
-    made.render(MODEL)
-    issuer.equip(folder)
-    for name in ("data", "tmp"):
-        (folder / name).mkdir()
-    child = Child(
-        "rendered", java.command(folder), log=folder / "log", env=java.environment(), cwd=folder
-    )
-    child.start()
-    try:
-        wait_until(lambda: made.connected("control"), "the broker to start", 60)
+    made = Rendered(folder, issuer, certificates)
+    with made.running(MODEL):
         yield made
-    finally:
-        child.stop()
 
 
 def _zoe() -> x509.Name:

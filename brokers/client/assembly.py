@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from brokers.client.unknowns import may_be_met
+from brokers.data.reasons import MATCH_ONLY
 from brokers.data.subscriptions import compile_filter, meets
 from policyengine.attributes import Expression, Value
 from policyengine.bundles import Delivery
@@ -25,7 +27,7 @@ class Event:
         type: its event type.
         publication: its identifier, 32 hexadecimal digits.
         attributes: name -> value.
-        withheld: name -> `not-permitted` or `no-key`.
+        withheld: name -> why it is not among them (`brokers.data.reasons`).
         publisher: the publisher's handle.
         domain: where it was published.
     """
@@ -191,6 +193,12 @@ class Interests:
             line = {event.type, *self.types.ancestors(event.type)}
         except InputError:
             return False
-        return any(
-            name in line and meets(expression, event.attributes) for name, expression in self.wanted
-        )
+        # What nobody can read the home agent has matched.
+        unknown = [name for name, why in event.withheld.items() if why == MATCH_ONLY]
+        return any(name in line and _meets(one, event, unknown) for name, one in self.wanted)
+
+
+def _meets(expression: Expression | None, event: Event, unknown: Collection[str]) -> bool:
+    if expression is None or not unknown:
+        return meets(expression, event.attributes)
+    return may_be_met(expression, event.attributes, unknown)

@@ -25,7 +25,7 @@ _ROUND = 1.0
 
 @dataclass(frozen=True)
 class _Early:
-    """A delivery of an agent that is not known yet; waits until `end` (boot time)."""
+    """A delivery whose agent or keys are not known yet; waits until `end` (boot time)."""
 
     message: Message
     payload: bytes
@@ -118,7 +118,7 @@ class Inbox:
         self._take(_Early(message, payload, end))
 
     def retry(self) -> None:
-        """Try again what waits for an agent to become known."""
+        """Try again what waits for an agent or a key to become known."""
         with self._arrived:
             early, self._early = self._early, []
         for one in early:
@@ -160,7 +160,18 @@ class Inbox:
         if not policy.serves(delivery.domain, delivery.agent):
             raise RejectedError("audience", "the agent does not serve us in that domain")
         self._session.watch.heard(delivery.agent, self._session.clock.boot())
-        return delivery
+        return self._uncover(delivery, early)
+
+    def _uncover(self, delivery: Delivery, early: _Early) -> Delivery | None:
+        """The delivery with what agents could not read; None where its keys are on their way."""
+        held = self._session.policy.of(delivery.domain)
+        if held is None or not delivery.blind:
+            return delivery
+        if held.blind.awaits(delivery) and self._session.clock.boot() < early.end:
+            with self._arrived:
+                self._early.append(early)
+            return None
+        return held.blind.open(delivery)
 
     def _assemble(self, delivery: Delivery, message: Message) -> None:
         with self._arrived:

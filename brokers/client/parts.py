@@ -9,6 +9,7 @@ from brokers.client.policy import ClientPolicy, PlannedPart
 from brokers.client.profile import Profile
 from brokers.ports import Outgoing
 from policyengine.attributes import Value
+from policyengine.blind import Context
 from policyengine.bundles import PublicationPart, encode_framed, publish_queue, seal_publication
 
 
@@ -36,10 +37,13 @@ def make_part(
         issued: Unix time in seconds.
 
     Raises:
-        NotReady: `not-ready`, where no tag key of the overlay is current.
-        InputError: a value that no message can carry.
+        NotReady: `not-ready`, where no tag key of the overlay is current, or no key to hide
+            attributes with.
+        InputError: a value that no message can carry, or that does not fit what is hidden.
     """
-    epoch, tags = policy.tags(part.overlay, values)
+    epoch, tags = policy.tags(part.overlay, values, event_type)
+    context = Context(publication, part.part)
+    hidden = policy.blind.hide(event_type, part.values, values, context, whole=part.parts == 1)
     return PublicationPart(
         domain=domain,
         publication=publication,
@@ -52,7 +56,8 @@ def make_part(
         policy=policy.digest,
         issued=int(issued),
         tags=tags,
-        attributes=part.values,
+        attributes=hidden.attributes,
+        blind=hidden.blind,
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from brokers.client.blind import BlindProfile
 from brokers.client.errors import NotReady
 from brokers.ports import Clock
 from policyengine.anonset import tags
-from policyengine.attributes import Predicate, Value, tokens_of
+from policyengine.attributes import Predicate, Value
 from policyengine.attributes.literals import Literal
 from policyengine.bundles import (
     ClientContent,
@@ -22,7 +23,6 @@ from policyengine.events import EventTypes, TypeSpec
 from policyengine.privacy import split
 from policyengine.trustgroups import may_seal
 
-_EVENT = "event."
 FORMER_HOME_SECONDS = 60.0
 
 
@@ -59,6 +59,7 @@ class ClientPolicy:
         predicates: what values are tested for beside equality.
         publishes: event types (sub-trees) that the client may publish.
         window_seconds: how long parts wait for one another.
+        blind: what is hidden from agents, and the keys for it.
     """
 
     domain: str
@@ -72,6 +73,7 @@ class ClientPolicy:
     predicates: tuple[Predicate, ...]
     publishes: tuple[str, ...]
     window_seconds: int
+    blind: BlindProfile = field(repr=False)
 
     @property
     def agents(self) -> tuple[HomeAgent, ...]:
@@ -121,12 +123,16 @@ class ClientPolicy:
             return ()  # an unknown type: the agent says so
         return next((self.splits[name] for name in line if name in self.splits), ())
 
-    def tags(self, overlay: str, values: Mapping[str, Value]) -> tuple[int, tuple[bytes, ...]]:
+    def tags(
+        self, overlay: str, values: Mapping[str, Value], event_type: str = ""
+    ) -> tuple[int, tuple[bytes, ...]]:
         """The routing tags of a whole event for one overlay.
 
         Args:
             overlay: its tag key is used.
             values: of the full event, split or not: every overlay must be able to decide.
+            event_type: the event's type: what it hides from agents is tagged only where a
+                policy asks for it.
 
         Returns:
             The encoding epoch and the tags, 16 bytes each, sorted.
@@ -137,8 +143,7 @@ class ClientPolicy:
         key = self.tag_keys.get(overlay)
         if key is None:
             raise NotReady("not-ready", f"no current tag key for overlay `{overlay}` has arrived")
-        named = {_EVENT + name: value for name, value in values.items()}
-        made = tags(key.key, tokens_of(named, self.predicates))
+        made = tags(key.key, self.blind.tokens(event_type, values, self.predicates))
         return key.epoch, tuple(sorted(made))
 
 
@@ -152,11 +157,12 @@ def build_policy(opened: OpenedBundle) -> ClientPolicy:
     if not isinstance(content, ClientContent):
         raise RejectedError("malformed", "the bundle holds no content for a client")
     try:
+        types = EventTypes([TypeSpec.from_json(spec) for spec in content.types])
         return ClientPolicy(
             domain=content.domain,
             revision=opened.header.revision,
             digest=opened.digest,
-            types=EventTypes([TypeSpec.from_json(spec) for spec in content.types]),
+            types=types,
             homes={home.overlay: home for home in content.homes},
             fallbacks={home.overlay: home for home in content.fallbacks},
             splits={
@@ -167,6 +173,7 @@ def build_policy(opened: OpenedBundle) -> ClientPolicy:
             predicates=tuple(Literal.from_json(one) for one in content.predicates),
             publishes=content.publishes,
             window_seconds=content.window_seconds,
+            blind=BlindProfile.of(content.domain, content.handle, types, content.blind),
         )
     except RejectedError:
         raise

@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 from brokers.adapters.files import write_atomically
 from brokers.adapters.logs import log
 from brokers.client.assembly import Event, Interests
+from brokers.client.blind import AskedFor
 from brokers.client.errors import ProfileError, Refused, TimedOut, refusal
 from brokers.client.policy import ClientPolicy
 from brokers.client.session import Session, fresh_identifier
@@ -65,6 +66,7 @@ def seal_wish(
     request: str,
     issued: float,
     signing_key: SigningKey,
+    asked: AskedFor | None = None,
 ) -> bytes:
     """A signed request to begin or end a subscription, sealed for one home agent.
 
@@ -77,7 +79,9 @@ def seal_wish(
         request: identifies the request, 32 hexadecimal digits.
         issued: Unix time in seconds.
         signing_key: the client's own.
+        asked: the filter as agents get it; None for one that they may read as it is.
     """
+    asked = AskedFor(wish.filter) if asked is None else asked
     return seal_subscribe(
         SubscribeRequest(
             domain=domain,
@@ -86,8 +90,9 @@ def seal_wish(
             subscription=wish.identifier,
             action=action,
             type=wish.type,
-            filter=wish.filter,
+            filter=asked.clear,
             issued=int(issued),
+            blind=asked.blind,
         ),
         signing_key=signing_key,
         recipient=home.sealing_key,
@@ -129,7 +134,8 @@ class Wishes:
         self._kept = _load(self._file)
         # Agents that stand in or did, and may hold subscriptions of ours: (domain, agent).
         self._stand_ins = _load_places(self._stand_in_file)
-        self._confirmed: set[tuple[str, str]] = set()
+        self._confirmed: dict[tuple[str, str], Hashable] = {}
+        self._asked: dict[str, tuple[Hashable, AskedFor]] = {}
         self._compiled: dict[str, tuple[str, dict[str, Wish], Interests]] = {}
         self._stopping = threading.Event()
         self._changed = threading.Event()
@@ -173,6 +179,7 @@ class Wishes:
         policy = self._session.wait_ready(timeout, self._domain(wish))
         if wish.type in policy.types.names:
             compile_filter(wish.filter, policy.types.attributes(wish.type))
+            policy.blind.ask(wish.type, wish.filter)
         before = self._kept
         # Kept first: events may arrive before the last agent has answered.
         self._keep({**before, wish.identifier: wish})
@@ -210,9 +217,10 @@ class Wishes:
         while (left := deadline - time.monotonic()) > 0:
             agent = self._serving(place)
             patience = self._session.watch.patience if place.fallback else left
+            state = self._state(place.domain, wish)
             reply = self._ask_once(place.domain, agent, wish, action, min(left, patience))
             if reply is not None and reply.ok:
-                self._note(agent, wish, action)
+                self._note(agent, wish, action, state)
                 return
             if reply is not None and reply.reason not in RETRYABLE:
                 raise refusal(reply.reason, reply.message)
@@ -231,12 +239,12 @@ class Wishes:
             write_atomically(self._stand_in_file, json.dumps(sorted(found)).encode())
             self._stand_ins = found
 
-    def _note(self, agent: HomeAgent, wish: Wish, action: str) -> None:
+    def _note(self, agent: HomeAgent, wish: Wish, action: str, state: Hashable = ()) -> None:
         place = (wish.identifier, agent.agent)
         if action == "subscribe":
-            self._confirmed.add(place)
+            self._confirmed[place] = state
         else:
-            self._confirmed.discard(place)
+            self._confirmed.pop(place, None)
 
     def _ask_once(
         self, domain: str, agent: HomeAgent, wish: Wish, action: str, left: float
@@ -246,6 +254,7 @@ class Wishes:
             wish, action, agent,
             domain=domain, client=profile.handle, request=request,
             issued=self._session.now(), signing_key=profile.keys.signing,
+            asked=self._as_agents_get_it(domain, wish, action),
         )  # fmt: skip
         watch, clock = self._session.watch, self._session.clock
         self._session.expect((request, 0))
@@ -260,6 +269,23 @@ class Wishes:
         if reply is None and not self._session.connected_to(agent.overlay):
             watch.interrupted(agent.agent)
         return reply
+
+    def _state(self, domain: str, wish: Wish) -> Hashable:
+        """Changes where agents must be told a wish anew, because its filter is encrypted."""
+        policy = self._session.policy.of(domain)
+        return () if policy is None else policy.blind.asked_under(wish.type)
+
+    def _as_agents_get_it(self, domain: str, wish: Wish, action: str) -> AskedFor:
+        policy = self._session.policy.of(domain)
+        if policy is None or action != "subscribe":
+            return AskedFor("")
+        state = policy.blind.asked_under(wish.type)
+        # The same ciphertext as long as it holds, for an agent does not work on it again then.
+        held = self._asked.get(wish.identifier)
+        if held is None or held[0] != state:
+            held = state, policy.blind.ask(wish.type, wish.filter)
+            self._asked[wish.identifier] = held
+        return held[1]
 
     # agents come, go and fall silent: tell whoever serves now everything
 
@@ -303,7 +329,12 @@ class Wishes:
     def _due(self, place: _Place, wishes: list[Wish]) -> Iterator[Wish]:
         """Wishes to tell: what the serving agent does not know yet, or one to see if it lives."""
         agent = self._serving(place)
-        unknown = [one for one in wishes if (one.identifier, agent.agent) not in self._confirmed]
+        unknown = [
+            one
+            for one in wishes
+            if self._confirmed.get((one.identifier, agent.agent), None)
+            != self._state(place.domain, one)
+        ]
         if unknown or place.fallback is None or not wishes:
             yield from unknown
             return
@@ -321,7 +352,8 @@ class Wishes:
             log(_LOGGER, logging.WARNING, "subscription not renewed", reason=str(error))
             return
         if self._serving(place) is not place.home:
-            self._confirmed -= {(one.identifier, place.home.agent) for one in self.all}
+            for one in self.all:
+                self._confirmed.pop((one.identifier, place.home.agent), None)
 
     def _relieve(self, place: _Place, wishes: list[Wish]) -> None:
         """The home serves again and knows every wish: its stand-in need not."""

@@ -97,6 +97,7 @@ class Report:
             "notice": view.state.notices.get(domain, 0),
             "counters": self._statistics.counters(domain),
             "refusals": self._statistics.refusals(domain),
+            "subscriptions": len(self._policy.own_subscriptions(domain)),
             **({} if held is None else _policy(held)),
         }
 

@@ -105,6 +105,7 @@ class World:
     brokers_file: Callable[[str], Path]
     organisation: Organisation
     suffix: str
+    others: list[Organisation] = field(default_factory=list)
     agents: dict[str, AgentProcess] = field(default_factory=dict)
     _clients: list[Publisher | Subscriber] = field(default_factory=list)
     _control: ControlPlane | None = None
@@ -128,9 +129,8 @@ class World:
         """The control plane, started on first use."""
         if self._control is None:
             brokers = BrokersFile.load(self.brokers_file("control"))
-            self._control = ControlPlane(
-                [self.organisation], StompTransport(brokers.control_broker(), name="control")
-            )
+            line = StompTransport(brokers.control_broker(), name="control")
+            self._control = ControlPlane([self.organisation, *self.others], line)
         return self._control
 
     def name(self, short: str) -> str:
@@ -185,15 +185,19 @@ class World:
             seconds,
         )
 
-    def publisher(self, short: str) -> Publisher:
+    def profile(self, short: str) -> Path:
+        """The profile folder of a client."""
+        return self.folder / self.name(short)
+
+    def publisher(self, short: str, **options: Any) -> Publisher:
         """A publisher; closed with the world."""
-        client = Publisher(self.folder / self.name(short))
+        client = Publisher(self.profile(short), **options)
         self._clients.append(client)
         return client
 
-    def subscriber(self, short: str) -> Subscriber:
+    def subscriber(self, short: str, **options: Any) -> Subscriber:
         """A subscriber; closed with the world."""
-        client = Subscriber(self.folder / self.name(short))
+        client = Subscriber(self.profile(short), **options)
         self._clients.append(client)
         return client
 

@@ -116,6 +116,7 @@ class Client:
     subject: Mapping[str, str]
     homes: Mapping[str, str]
     keys: Keys = field(default_factory=fresh_keys)
+    fallbacks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -234,7 +235,8 @@ class Organisation:
         return [
             client
             for client in self.clients.values()
-            if client.homes.get(agent.overlay) == agent.name and client.handle not in self.removed
+            if agent.name in (client.homes.get(agent.overlay), client.fallbacks.get(agent.overlay))
+            and client.handle not in self.removed
         ]
 
     def agent_content(self, name: str) -> AgentContent:
@@ -304,10 +306,8 @@ class Organisation:
         return ClientContent(
             domain=self.domain,
             handle=handle,
-            homes=tuple(
-                HomeAgent(one.name, one.overlay, one.keys.sealing.public, one.keys.signing.public)
-                for one in homes
-            ),
+            homes=self._home_agents(client.homes),
+            fallbacks=self._home_agents(client.fallbacks),
             types=tuple(spec.to_json() for spec in self.types),
             splits=dict(self.splits),
             tag_keys=tuple(
@@ -318,6 +318,13 @@ class Organisation:
             predicates=tuple(one.to_json() for one in self._predicates("event.")),
             publishes=tuple(sorted({p.type for p in self.policies if p.action == "publish"})),
             window_seconds=self.window_seconds,
+        )
+
+    def _home_agents(self, places: Mapping[str, str]) -> tuple[HomeAgent, ...]:
+        found = [self.agents[name] for _, name in sorted(places.items())]
+        return tuple(
+            HomeAgent(one.name, one.overlay, one.keys.sealing.public, one.keys.signing.public)
+            for one in found
         )
 
     def public_keys(self, address: str) -> Keys:

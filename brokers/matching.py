@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from bitarray import bitarray, frozenbitarray
 
@@ -101,6 +102,11 @@ class EpochPolicy:
     rules: Mapping[tuple[str, str], RuleIndex]
     proof_key: bytes = field(default=b"", repr=False)
     predicates: tuple[Predicate, ...] = ()
+
+    @cached_property
+    def handles(self) -> tuple[str, ...]:
+        """The clients in the order of their bits."""
+        return tuple(sorted(self.positions, key=self.positions.__getitem__))
 
     def index(self, action: str, event_type: str) -> RuleIndex:
         """The rules of an action (`publish`, `lower`, `subscribe`) for an event type."""

@@ -105,7 +105,7 @@ class PolicyInForce:
             raise TypeError("not prepared by this object")
         with self._lock:
             # Clients may have subscribed while it was prepared.
-            self._swap(domain, self._in_force(prepared.snapshot))
+            self._swap(domain, self._in_force(prepared.snapshot, prepared.subscriptions))
 
     def deny(self, domain: str, handles: frozenset[str]) -> None:
         """Take handles out of a domain at once."""
@@ -144,17 +144,21 @@ class PolicyInForce:
                 return
             self._file.save(changed.values())
             self._subscriptions = changed
-            for domain, held in self.domains.items():
-                self._swap(domain, self._in_force(held.snapshot))
+            touched = {one.domain for one in added} | {place[0] for place in removed}
+            for domain in touched & self.domains.keys():
+                held = self.domains[domain]
+                self._swap(domain, self._in_force(held.snapshot, held.subscriptions))
 
     def _swap(self, domain: str, held: InForce) -> None:
         self.domains = {**self.domains, domain: held}
         self.version += 1
 
-    def _in_force(self, snapshot: DomainSnapshot) -> InForce:
+    def _in_force(
+        self, snapshot: DomainSnapshot, previous: SubscriptionIndex | None = None
+    ) -> InForce:
         own = [one for one in self._subscriptions.values() if one.domain == snapshot.domain]
         store = self._stores.setdefault(snapshot.domain, BlindStore())
-        return InForce(snapshot, SubscriptionIndex.build(snapshot, own, store))
+        return InForce(snapshot, SubscriptionIndex.build(snapshot, own, store, previous))
 
 
 def _place(one: Subscription) -> tuple[str, str, str]:

@@ -160,9 +160,7 @@ def resident_bytes() -> int:
 
 def _policy(held: InForce) -> dict[str, object]:
     snapshot = held.snapshot
-    subscriptions = {
-        interest.handle for found in held.subscriptions.by_type.values() for interest in found
-    }
+    subscriptions = {handle for found in held.subscriptions.by_type.values() for handle in found}
     return {
         "revision": snapshot.revision,
         "digest": snapshot.digest,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brokers.data.blind import BlindEvent
-from brokers.data.match import Grant, grant, matched_rules, named_epoch
+from brokers.data.match import Grant, authorised, grant, matched_rules, named_epoch
 from brokers.data.reasons import CONDITION, NO_KEY, NOT_PERMITTED
 from brokers.data.route import protection_context
 from brokers.data.subscriptions import Interest, SubscriptionIndex
@@ -44,19 +44,23 @@ def deliver(
         DecryptionError: a ciphertext that one of our keys should open does not open.
     """
     policy = named_epoch(snapshot, routed.epoch)
-    interests = subscriptions.by_type.get(routed.type, ())
-    if not interests:
+    if routed.type not in subscriptions.by_type:
         return []
     rules = matched_rules(policy, "subscribe", routed.type, frozenset(routed.tags))
+    permitted = authorised(rules, policy)
+    if not permitted.any():
+        return []
+    known = _known_values(snapshot, routed)
     granted = [
         (interest, found)
-        for interest in interests
+        for interest in subscriptions.may_want(
+            routed.type, policy, permitted, known if routed.parts == 1 else None
+        )
         if _served(snapshot, interest) and (found := grant(rules, policy, interest.handle))
     ]
     if not granted:
         return []
-    blind = BlindEvent(snapshot, routed, subscriptions.store)
-    event = _Event(routed, _known_values(snapshot, routed), blind)
+    event = _Event(routed, known, BlindEvent(snapshot, routed, subscriptions.store))
     deliveries = (_delivery(snapshot, event, one, found) for one, found in granted)
     return [addressed for addressed in deliveries if addressed is not None]
 

@@ -5,8 +5,10 @@ An event is matched only in the epoch it names, never across two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from bitarray import bitarray
 
 from brokers.data.reasons import EPOCH_RETIRED, EPOCH_UNKNOWN
 from brokers.snapshot import DomainSnapshot, EpochPolicy, Rule
@@ -69,6 +71,20 @@ def matched_rules(
     """
     found = policy.index(action, event_type).matching(tags)
     return found if proofs is None else [rule for rule in found if rule.proof <= proofs]
+
+
+def authorised(rules: Sequence[Rule], policy: EpochPolicy) -> bitarray:
+    """Whom any of some rules authorises: bit i is set for client i of the epoch.
+
+    Args:
+        rules: the rules that the event meets.
+        policy: the epoch they belong to.
+    """
+    found = bitarray(len(policy.positions))
+    found.setall(0)
+    for rule in rules:
+        found |= rule.authorised
+    return found
 
 
 def grant(rules: Iterable[Rule], policy: EpochPolicy, handle: str) -> Grant | None:

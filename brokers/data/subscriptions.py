@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from bitarray import bitarray
+
 from brokers.data.blindfilters import (
     NOTHING_MATCHED,
     BlindStore,
@@ -24,6 +26,8 @@ from brokers.data.reasons import (
     UNKNOWN_TYPE,
     refuse,
 )
+from brokers.data.wishes import TypeWishes
+from brokers.matching import EpochPolicy
 from brokers.snapshot import DomainSnapshot
 from policyengine.attributes import Expression, Value, evaluate, parse
 from policyengine.bundles import SignedSubscribe, SubscribeRequest
@@ -115,14 +119,18 @@ class SubscriptionIndex:
     """Subscriptions of one domain, by event type.
 
     Args:
-        by_type: event type -> the clients that want events of exactly that type.
+        by_type: event type -> the clients that want events of exactly that type, by handle.
         broken: subscriptions that do not fit the policy in force; nothing meets them.
         store: the encrypted filters.
+        wishes: event type -> an index of the same.
+        compiled: what each subscription asks for.
     """
 
-    by_type: Mapping[str, tuple[Interest, ...]]
+    by_type: Mapping[str, Mapping[str, Interest]]
     broken: tuple[Subscription, ...]
     store: BlindStore = field(default_factory=BlindStore)
+    wishes: Mapping[str, TypeWishes] = field(default_factory=dict)
+    compiled: Mapping[Subscription, Wanted] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -130,6 +138,7 @@ class SubscriptionIndex:
         snapshot: DomainSnapshot,
         subscriptions: Iterable[Subscription],
         store: BlindStore | None = None,
+        previous: SubscriptionIndex | None = None,
     ) -> SubscriptionIndex:
         """Compile subscriptions against the types in force.
 
@@ -137,33 +146,82 @@ class SubscriptionIndex:
             snapshot: the domain's policy.
             subscriptions: of this domain.
             store: the encrypted filters of the index before, to be used again.
+            previous: the index before, under the same policy: what did not change is taken
+                from it, and it must not be used any more.
         """
         store = BlindStore() if store is None else store
         wanted: dict[str, dict[str, list[Wanted]]] = defaultdict(lambda: defaultdict(list))
+        known = {} if previous is None else previous.compiled
+        compiled: dict[Subscription, Wanted] = {}
         broken = []
         for subscription in subscriptions:
             try:
-                compiled = _wanted(snapshot, subscription, store)
+                asks = known.get(subscription) or _wanted(snapshot, subscription, store)
                 covered = snapshot.types.subtree(subscription.type)
             except (InputError, RejectedError, KeyError):
                 broken.append(subscription)
                 continue
+            compiled[subscription] = asks
             for name in covered:
-                wanted[name][subscription.handle].append(compiled)
+                wanted[name][subscription.handle].append(asks)
         by_type = {
-            name: tuple(Interest(handle, tuple(found)) for handle, found in clients.items())
+            name: {handle: Interest(handle, tuple(found)) for handle, found in clients.items()}
             for name, clients in wanted.items()
         }
         store.keep(
             {epoch: held.public.search for epoch, held in snapshot.blind.items()},
             [one.blind for one in _all(by_type) if one.blind is not None],
         )
-        return cls(by_type, tuple(broken), store)
+        wishes = _wishes(snapshot, by_type, {} if previous is None else previous.wishes)
+        return cls(by_type, tuple(broken), store, wishes, compiled)
+
+    def may_want(
+        self,
+        event_type: str,
+        policy: EpochPolicy,
+        authorised: bitarray,
+        values: Mapping[str, Value] | None,
+    ) -> list[Interest]:
+        """The authorised clients that may want an event, with those filters that it may meet.
+
+        Args:
+            event_type: the event's type.
+            policy: the epoch that it names.
+            authorised: bit i is set where client i of the epoch is.
+            values: attribute name -> value, all that this agent knows of the event; None for a
+                part of a split event, whose filters only the client meets.
+        """
+        clients = self.by_type.get(event_type)
+        if not clients:
+            return []
+        wishes = self.wishes[event_type]
+        if values is None:
+            return [clients[handle] for handle in wishes.everyone(policy, authorised)]
+        return [
+            Interest(handle, tuple(clients[handle].filters[number] for number in numbers))
+            for handle, numbers in wishes.candidates(policy, authorised, values)
+        ]
 
 
-def _all(by_type: Mapping[str, tuple[Interest, ...]]) -> Iterator[Wanted]:
+def _wishes(
+    snapshot: DomainSnapshot,
+    by_type: Mapping[str, Mapping[str, Interest]],
+    previous: Mapping[str, TypeWishes],
+) -> dict[str, TypeWishes]:
+    found: dict[str, TypeWishes] = {}
+    for name, clients in by_type.items():
+        schema = {spec.name: spec.type for spec in snapshot.specs[name]}
+        held = found[name] = previous.get(name) or TypeWishes(schema)
+        held.take(
+            (handle, tuple(one.expression for one in interest.filters))
+            for handle, interest in clients.items()
+        )
+    return found
+
+
+def _all(by_type: Mapping[str, Mapping[str, Interest]]) -> Iterator[Wanted]:
     for clients in by_type.values():
-        for interest in clients:
+        for interest in clients.values():
             yield from interest.filters
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 from django.db import transaction
 
 from adminapp.distribution.serving import clients_of, domains_of_agent, homes_of, serving_agents
+from adminapp.identity.guests import guests
 from adminapp.identity.models import Agent, Domain, Overlay
 
 
@@ -34,12 +36,14 @@ class StandingClient:
         certificate_subject: of the certificate it registered (RFC 4514), or "".
         domain: the domain it belongs to.
         homes: overlay -> its home agent there.
+        visits: names of other domains that it is a guest of.
     """
 
     handle: str
     certificate_subject: str
     domain: str
     homes: tuple[tuple[str, str], ...]
+    visits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,24 @@ def standing() -> Standing:
     """Read it; banned agents, revoked principals and lapsed certificates are left out."""
     agents = Agent.objects.filter(state=Agent.State.ACTIVE).select_related("overlay")
     clients: list[StandingClient] = []
-    for domain in Domain.objects.order_by("name"):
+    domains = list(Domain.objects.order_by("name"))
+    visits: dict[str, list[str]] = defaultdict(list)
+    for domain in domains:
+        for handle in guests(domain).values_list("handle", flat=True):
+            visits[handle].append(domain.name)
+    for domain in domains:
         serving = {agent.name for agent in serving_agents(domain)}
         for row in clients_of(domain):
             homes = tuple(homes_of(row, serving).items())
-            clients.append(StandingClient(row.handle, row.certificate_subject, domain.name, homes))
+            clients.append(
+                StandingClient(
+                    row.handle,
+                    row.certificate_subject,
+                    domain.name,
+                    homes,
+                    tuple(visits[row.handle]),
+                )
+            )
     return Standing(
         tuple(
             StandingAgent(one.name, one.overlay.name, _domains(one))

@@ -138,7 +138,10 @@ def _agent_queues(rights: Rights, agent: StandingAgent, all_here: Iterable[Stand
 def _client_queues(rights: Rights, client: StandingClient, home: str) -> None:
     user, serving = client_user(client.handle), f"serving.{client.handle}"
     rights.groups[serving] = {agent_user(home)}
-    rights.groups[f"homed.{home}.{client.domain}"].add(user)
+    for domain in (client.domain, *client.visits):
+        # What a guest publishes abroad goes through its own home agent, which serves that too.
+        if (homed := f"homed.{home}.{domain}") in rights.groups:
+            rights.groups[homed].add(user)
     rights.allow(delivery_queue(client.handle), read=[user], write=[serving])
 
 

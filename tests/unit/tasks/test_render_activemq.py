@@ -12,8 +12,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from adminapp.distribution.standing import Standing, StandingAgent, StandingClient, standing
+from adminapp.identity import guests
 from adminapp.identity import services as identity
-from adminapp.identity.models import Agent, Principal
+from adminapp.identity.models import Agent, Domain, Principal
 from tasks.activemq.names import UnusableNameError, java_name
 from tasks.activemq.render import Settings, render
 from tasks.activemq.rights import control_rights, overlay_rights
@@ -207,6 +208,35 @@ def test_what_stands_at_a_broker_is_what_the_model_says(enrolled: World) -> None
         (row.handle, (("a", "alpha"), ("b", "gamma")))
         for row in (enrolled.united, enrolled.airport)
     }
+
+
+def test_guests_publish_abroad_through_their_home_agent(
+    enrolled: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domain = Domain.objects.exclude(pk=enrolled.airport.domain_id).first() or Domain.objects.create(
+        name="abroad"
+    )
+    visitors = Principal.objects.filter(pk=enrolled.airport.pk)
+    source = guests._Source(
+        lambda one: visitors if one == domain else Principal.objects.none(), lambda _: set()
+    )
+    monkeypatch.setattr(guests, "_sources", [source])
+    visits = {one.handle: one.visits for one in standing().clients}
+    assert visits == {enrolled.airport.handle: (domain.name,), enrolled.united.handle: ()}
+
+
+def test_a_guest_may_use_the_queues_of_domains_that_its_home_serves() -> None:
+    agents = (
+        StandingAgent("alpha", "a", ("flights", "heating")),
+        StandingAgent("beta", "a", ("flights", "heating", "stocks")),
+    )
+    homes = (("a", "alpha"),)
+    guest = StandingClient("p-1", "", "flights", homes, ("heating", "stocks"))
+    rights = overlay_rights(Standing(agents, (guest, client("p-2"))), "a")
+    assert rights.groups["homed.alpha.flights"] == {"client.p-1", "client.p-2"}
+    assert rights.groups["homed.alpha.heating"] == {"client.p-1"}
+    assert not any("client.p-1" in rights.groups[f"homed.beta.{one}"] for one in agents[1].domains)
+    assert "homed.alpha.stocks" not in rights.groups
 
 
 def client(handle: str, subject: str = "") -> StandingClient:

@@ -42,6 +42,7 @@ _LONGEST_HOLD = 120.0
 _REST_AFTER_FAILURE = 1.0
 _DEAD_LIFE_MS = 7 * 24 * 3600 * 1000
 _SEND_TIMEOUT = 20.0
+_KEPT_OF_RUBBISH = 64 * 1024
 _HANDLED_QUIETLY = frozenset({"own-event", "revoked"})
 
 
@@ -51,6 +52,8 @@ class _Batch:
 
     messages: list[Message] = field(default_factory=list)
     outgoing: list[Outgoing] = field(default_factory=list)
+    # Dead letters of which nothing could be believed: what a full broker refuses is dropped.
+    doubtful: list[Outgoing] = field(default_factory=list)
     seen: dict[bytes, int] = field(default_factory=dict)
     effects: list[tuple[Source, Effects]] = field(default_factory=list)
     # Queues of which nothing more may be handled, since acknowledgements are cumulative.
@@ -215,7 +218,14 @@ class DataPlane:
             self._routing.take(source.domain, effects.routing)
         refusal = effects.refusal
         if refusal and not refusal.answered and refusal.reason not in _HANDLED_QUIETLY:
-            batch.outgoing.append(self._dead(message, refusal.reason))
+            self._set_aside(batch, message, source, refusal)
+
+    def _set_aside(self, batch: _Batch, message: Message, source: Source, refusal: Refusal) -> None:
+        attempts = self._attempts.pop(_attempt_key(message), 0) or 1
+        believed = source.kind == "hop" or bool(refusal.sender) or attempts > 1
+        letter = self._dead(message, refusal.reason, attempts, whole=believed)
+        # Whoever may write to this queue may write rubbish: it must not stop the agent.
+        (batch.outgoing if believed else batch.doubtful).append(letter)
 
     def _hold(self, batch: _Batch, message: Message, source: Source, reason: str) -> None:
         since = self._held_since.setdefault(message.queue, self._clock.boot())
@@ -228,20 +238,27 @@ class DataPlane:
         self._take(batch, message, source, Effects(refusal=Refusal(source.kind, reason)))
 
     def _failed(self, batch: _Batch, message: Message, source: Source) -> None:
-        key = blake2b(message.body, digest_size=16).digest()
+        key = _attempt_key(message)
         if len(self._attempts) > _REMEMBERED_ATTEMPTS:
             self._attempts.clear()
         self._attempts[key] += 1
         if self._attempts[key] < _ATTEMPTS:
             batch.stopped[message.queue] = _REST_AFTER_FAILURE
             return
-        del self._attempts[key]
         self._take(batch, message, source, Effects(refusal=Refusal("message", "failed")))
 
-    def _dead(self, message: Message, reason: str) -> Outgoing:
+    def _dead(
+        self, message: Message, reason: str, attempts: int, *, whole: bool = True
+    ) -> Outgoing:
         expires = int(self._clock.wall() * 1000) + _DEAD_LIFE_MS
-        headers = {"reason": reason, "from-queue": message.queue}
-        return Outgoing(dead_queue(self._agent), message.body, expires=expires, headers=headers)
+        headers = {
+            "reason": reason,
+            "from-queue": message.queue,
+            "attempts": str(attempts),
+            "bytes": str(len(message.body)),
+        }
+        body = message.body if whole else message.body[:_KEPT_OF_RUBBISH]
+        return Outgoing(dead_queue(self._agent), body, expires=expires, headers=headers)
 
     # carrying out
 
@@ -255,7 +272,11 @@ class DataPlane:
         self._keep_subscriptions(batch)
         told = self._route(batch)
         # A lease may have ended while we decided: then nothing of it leaves.
-        if not self._still_serving(batch) or not self._send(batch.outgoing):
+        if not (
+            self._still_serving(batch)
+            and self._send(batch.outgoing)
+            and self._send_doubtful(batch.doubtful)
+        ):
             self._give_back(batch)
             return
         entries = [SeenEntry(key, issued) for key, issued in batch.seen.items()]
@@ -308,6 +329,15 @@ class DataPlane:
             return error.refused and self._send_one_by_one(outgoing)
         return True
 
+    def _send_doubtful(self, letters: list[Outgoing]) -> bool:
+        try:
+            self._transport.send_many(letters, timeout=_SEND_TIMEOUT)
+        except TransportError as error:
+            if error.refused:
+                log(_LOGGER, logging.WARNING, "dead letters dropped", reason=str(error))
+            return error.refused
+        return True
+
     def _send_one_by_one(self, outgoing: list[Outgoing]) -> bool:
         """After a refusal: find what the broker refuses and put it aside, unless it is all."""
         for message in outgoing:
@@ -353,3 +383,7 @@ class DataPlane:
             _LOGGER, logging.INFO, "refused",
             domain=source.domain, kind=refusal.kind, reason=refusal.reason, sender=refusal.sender,
         )  # fmt: skip
+
+
+def _attempt_key(message: Message) -> bytes:
+    return blake2b(message.body, digest_size=16).digest()

@@ -307,6 +307,28 @@ def test_when_everything_is_refused_nothing_is_acknowledged(
     assert len(broker.bodies(IN)) == len(names)
 
 
+def test_rubbish_stops_nobody_when_dead_letters_are_full(
+    tmp_path: Path, broker: MemoryBroker
+) -> None:
+    broker.put(IN, b"rubbish")
+    names = _publish(broker, 2)
+    broker.put(IN, b"more rubbish")
+    broker.refused.add("pc.dead.alpha")
+    rig = Rig(tmp_path, broker)
+    rig.run()
+    assert _delivered(broker) == names
+    assert broker.bodies(IN) == []
+    assert rig.statistics.refusals("flights") == {"malformed": 2}
+
+
+def test_of_rubbish_the_beginning_is_kept(tmp_path: Path, broker: MemoryBroker) -> None:
+    broker.put(IN, b"r" * 1_000_000)
+    Rig(tmp_path, broker).run()
+    (letter,) = broker.queues["pc.dead.alpha"]
+    assert letter.body == b"r" * 65_536
+    assert (letter.headers["reason"], letter.headers["bytes"]) == ("malformed", "1000000")
+
+
 def _hop(origin: str = "beta", **changes: Any) -> bytes:
     home = PureAgent(ORGANISATION, "beta")
     body = publication(ORGANISATION, "p-kiosk", "Departure", {"carrier": "UA", "gate": "A"})
@@ -337,6 +359,14 @@ def test_poison_goes_aside_after_three_attempts_and_the_others_go_on(
     assert broker.bodies("pc.dead.alpha") == []
     rig.run(8)
     assert broker.bodies("pc.dead.alpha") == [poison]
+    (letter,) = broker.queues["pc.dead.alpha"]
+    said = {name: letter.headers[name] for name in ("reason", "from-queue", "attempts", "bytes")}
+    assert said == {
+        "reason": "failed",
+        "from-queue": HOP,
+        "attempts": "3",
+        "bytes": str(len(poison)),
+    }
     assert sorted(_delivered(broker)) == ["0" * 32, "8" * 32]
     assert rig.statistics.refusals("flights") == {"failed": 1}
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from django.conf import settings
 from django.db.models import Max
 
-from adminapp.audit import services as audit
 from adminapp.core.authority import get_authority
-from adminapp.core.errors import Invalid
 from adminapp.distribution.models import BlindEpoch, BlindKey, EncodingEpoch
-from adminapp.identity import permissions
-from adminapp.identity.models import Domain, Principal, User
-from adminapp.identity.services import record_change
+from adminapp.identity.models import Agent, Domain, Principal
+from policyengine.bundles.addresses import audience
 from policyengine.primitives.canonical import b64
 
 State = EncodingEpoch.State
@@ -55,10 +52,32 @@ def note_due(epoch: BlindEpoch, reason: str) -> None:
     BlindEpoch.objects.filter(pk=epoch.pk, due="").update(due=reason[:200])
 
 
+def note_gone(domain: Domain) -> None:
+    """Note it where somebody who holds keys of the current epoch is gone."""
+    held = current(domain)
+    if held is None or held.due:
+        return
+    if _readers_left(held):
+        note_due(held, "a reader was revoked")
+    elif _agents_left(held):
+        note_due(held, "an agent was banned")
+
+
+def forget(domain: Domain, handle: str) -> None:
+    """Drop what was sealed for a client that is revoked, and its agents' shares; inside a change.
+
+    That it held keys stays known: another epoch must follow.
+    """
+    keys = BlindKey.objects.filter(epoch__domain=domain)
+    keys.filter(kind=BlindKey.Kind.SHARE, name=handle).delete()
+    keys.filter(kind=BlindKey.Kind.ORDER, audience=audience("client", handle)).delete()
+    keys.filter(kind=BlindKey.Kind.CLIENT, name=handle).update(sealed=b"", wanted="")
+
+
 def due(domain: Domain) -> bool:
     """Whether another epoch is to follow the current one."""
     held = current(domain)
-    return held is not None and (held.due != "" or _readers_left(held))
+    return held is not None and (held.due != "" or _readers_left(held) or _agents_left(held))
 
 
 def domains_due() -> list[int]:
@@ -90,40 +109,18 @@ def destroy(epoch: BlindEpoch) -> None:
     BlindEpoch.objects.filter(pk=epoch.pk).update(wrapped="")
 
 
-@audit.change
-def rotate(*, actor: User | None, domain: Domain, reason: str) -> BlindEpoch:
-    """Have new blind keys follow; the rollout that begins brings them to everybody.
-
-    Raises:
-        Forbidden: the actor does not manage the domain.
-        Invalid: no reason is given, or the domain hides nothing.
-    """
-    permissions.require_manager(actor, domain)
-    if not reason.strip():
-        raise Invalid.at("/reason", "say why, for the audit")
-    held = current(domain)
-    if held is None:
-        raise Invalid.at("/domain", "no attribute of this domain is hidden from agents")
-    note_due(held, reason.strip())
-    record_change(
-        actor=actor,
-        domain=domain,
-        action="blind-epoch.rotation-ordered",
-        object_type="blind epoch",
-        object_id=held.pk,
-        object_name=str(held),
-        before=None,
-        after={"epoch": held.number, "reason": reason.strip()},
-        affects_agents=False,
-    )
-    return held
-
-
 def _readers_left(epoch: BlindEpoch) -> bool:
     """Whether somebody with keys of the epoch is no principal of the domain any more."""
     there = Principal.objects.filter(domain=epoch.domain_id, state=Principal.State.ACTIVE)
     enrolled = epoch.keys.filter(kind=BlindKey.Kind.CLIENT)
     return enrolled.exclude(name__in=there.values("handle")).exists()
+
+
+def _agents_left(epoch: BlindEpoch) -> bool:
+    """Whether an agent that was banned has shares of the epoch."""
+    banned = Agent.objects.filter(state=Agent.State.BANNED).values_list("name", flat=True)
+    shares = epoch.keys.filter(kind=BlindKey.Kind.SHARE)
+    return shares.filter(audience__in=[audience("agent", name) for name in banned]).exists()
 
 
 def _next_number(domain: Domain) -> int:

@@ -5,7 +5,7 @@ Nothing here is ever in clear: masters are wrapped, everything else is sealed fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -65,6 +65,7 @@ class Ring:
 
     def shares(self, agent: str, recipient: bytes, handles: Sequence[str]) -> dict[str, bytes]:
         """The agent's share of each client's keys by handle, sealed for the agent."""
+        self._drop(Kind.SHARE, f"agent:{agent}", handles)
         found: dict[str, bytes] = {}
         for start in range(0, len(handles), CHUNK * 8):
             chunk = handles[start : start + CHUNK * 8]
@@ -88,6 +89,8 @@ class Ring:
     ) -> dict[tuple[str, str], bytes]:
         """The key of each order-preserving attribute, sealed for a client or a comparator."""
         pairs = {".".join(pair): pair for pair in attributes}
+        if self._drop(Kind.ORDER, audience, pairs):
+            blindepochs.note_due(self.epoch, "somebody may order less than before")
         found = self._sealed(
             Kind.ORDER,
             dict.fromkeys(pairs, audience),
@@ -113,6 +116,20 @@ class Ring:
             if held != reads.get(name)
             for variant in held
         )
+
+    def _drop(self, kind: str, audience: str, kept: Collection[str]) -> bool:
+        """Forget what an audience is to have no more; whether there was any."""
+        gone = self._names.get((kind, audience), set()) - set(kept)
+        if gone:
+            self.epoch.keys.filter(kind=kind, audience=audience, name__in=gone).delete()
+        return bool(gone)
+
+    @cached_property
+    def _names(self) -> Mapping[tuple[str, str], set[str]]:
+        found: dict[tuple[str, str], set[str]] = {}
+        for kind, audience, name in self._remembered:
+            found.setdefault((kind, audience), set()).add(name)
+        return found
 
     @cached_property
     def _remembered(self) -> dict[tuple[str, str, str], tuple[str, bytes]]:

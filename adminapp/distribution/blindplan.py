@@ -171,9 +171,9 @@ class BlindPlan:
     @cached_property
     def _asked(self) -> tuple[frozenset[str], frozenset[str], tuple[Predicate, ...]]:
         """Tokens that some term asks for, names that are joined, and what to test subjects for."""
-        terms = {
+        terms = [
             term for by_name in self.terms.values() for each in by_name.values() for term in each
-        }
+        ]
         tokens = frozenset(token for term in terms for token in term.subject)
         joined = frozenset(left for term in terms for left, _ in term.joins)
         sides = [each.subject for policy in self._reading for each in policy.conjunctions]

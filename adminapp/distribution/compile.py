@@ -68,7 +68,18 @@ def compile_domain(domain_id: int) -> int:
     Compilation.objects.filter(pk=done.pk, revision__lt=snapshot.domain.revision).update(
         revision=snapshot.domain.revision, at=began
     )
+    _follow_up(snapshot)
     return snapshot.domain.revision
+
+
+def _follow_up(snapshot: Snapshot) -> None:
+    """Begin with the next blind epoch where the compile has shown that one must follow."""
+    if not snapshot.rings:
+        return
+    domain = Domain.objects.get(pk=snapshot.domain.id)
+    blindepochs.note_gone(domain)
+    if blindepochs.due(domain) and rollouts.running(domain) is None:
+        rollouts.request_advance(domain)
 
 
 def rebuild(bundle_id: int) -> None:

@@ -175,8 +175,6 @@ def _client_blind(snapshot: Snapshot, subject: PlainSubject) -> tuple[BlindClien
 
 def _ordered(snapshot: Snapshot, subject: PlainSubject) -> tuple[OrderKey, ...]:
     pairs = snapshot.blind.ordered(subject) if snapshot.blind.any else ()
-    if not pairs:
-        return ()
     address = addresses.audience("client", subject.handle)
     return tuple(
         OrderKey(kind, name, ring.epoch.number, ring.epoch.client_state, sealed, sealed=True)

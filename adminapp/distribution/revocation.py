@@ -11,7 +11,7 @@ from django.utils import timezone
 from adminapp.audit import services as audit
 from adminapp.core.authority import get_authority
 from adminapp.core.errors import Invalid
-from adminapp.distribution import delivery, rollouts, timeline
+from adminapp.distribution import blindepochs, delivery, rollouts, timeline
 from adminapp.distribution.models import Notice, Recipient, Revocation, Rollout
 from adminapp.distribution.serving import serving_agents
 from adminapp.identity import guests, permissions
@@ -60,6 +60,7 @@ def revoke_principal(
         domain=revoked.domain, principal=revoked, actor=actor, reason=reason.strip()
     )
     _audit(revocation)
+    blindepochs.forget(revoked.domain, revoked.handle)
     for domain, address in audiences:
         _write_notice(revocation, domain, address)
     timeline.note(revocation, "revoked", principal=revoked.name, agents=len(audiences))
@@ -178,10 +179,21 @@ def receipt_body(revocation: Revocation, completed: str) -> dict[str, Any]:
         "lease_seconds": revocation.domain.lease_seconds,
         "notices": agents,
         "epochs": {"from": revocation.epoch_from, "to": revocation.epoch_to},
+        "blind_epochs": _blind_epochs(rollout),
         "switches": members,
         "encodings_replaced": job.rows_total if job else 0,
         "unreachable": sorted(silent | skipped),
         "completed": completed,
+    }
+
+
+def _blind_epochs(rollout: Rollout | None) -> dict[str, int | None]:
+    """The keys of hidden attributes that were replaced; none where the party held none."""
+    before = rollout.blind_from if rollout else None
+    after = rollout.blind_to if rollout else None
+    return {
+        "from": before.number if before else None,
+        "to": after.number if after else None,
     }
 
 

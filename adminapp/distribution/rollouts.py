@@ -15,9 +15,11 @@ from django.conf import settings
 from django.utils import timezone
 
 from adminapp.audit import services as audit
+from adminapp.core.errors import Invalid
 from adminapp.distribution import blindepochs, epochs, keyepochs, timeline, waiting
 from adminapp.distribution.models import BlindEpoch, EncodingEpoch, RecomputeJob, Rollout
-from adminapp.identity.models import Domain
+from adminapp.identity import permissions
+from adminapp.identity.models import Domain, User
 from adminapp.identity.services import record_change
 from adminapp.outbox import services as outbox
 
@@ -57,6 +59,36 @@ def begin(*, domain: Domain, cause: str, tokens: int = 0, reencode: bool = True)
         _order_recompute(rollout, after)
     request_advance(domain)
     return rollout
+
+
+@audit.change
+def rotate_blind_keys(*, actor: User | None, domain: Domain, reason: str) -> BlindEpoch:
+    """Have new blind keys follow; the rollout that begins brings them to everybody.
+
+    Raises:
+        Forbidden: the actor does not manage the domain.
+        Invalid: no reason is given, or the domain hides nothing.
+    """
+    permissions.require_manager(actor, domain)
+    if not reason.strip():
+        raise Invalid.at("/reason", "say why, for the audit")
+    held = blindepochs.current(domain)
+    if held is None:
+        raise Invalid.at("/domain", "no attribute of this domain is hidden from agents")
+    blindepochs.note_due(held, reason.strip())
+    record_change(
+        actor=actor,
+        domain=domain,
+        action="blind-epoch.rotation-ordered",
+        object_type="blind epoch",
+        object_id=held.pk,
+        object_name=str(held),
+        before=None,
+        after={"epoch": held.number, "reason": reason.strip()},
+        affects_agents=False,
+    )
+    request_advance(domain)
+    return held
 
 
 def keys_wait(domain: Domain) -> str:

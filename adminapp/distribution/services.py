@@ -17,6 +17,7 @@ from adminapp.distribution.revocation import (
 )
 from adminapp.distribution.rollouts import advance as advance_rollout
 from adminapp.distribution.rollouts import begin as begin_rollout
+from adminapp.distribution.rollouts import rotate_blind_keys
 from adminapp.distribution.upkeep import (
     apply_boundaries,
     apply_due,
@@ -47,4 +48,5 @@ __all__ = [
     "renew_expiring",
     "resume_after_loss",
     "revoke_principal",
+    "rotate_blind_keys",
 ]

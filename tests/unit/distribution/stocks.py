@@ -1,0 +1,75 @@
+"""The news service of paper 001, with quotes that no broker may read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adminapp.changes.loading import load as load_files
+from adminapp.identity.models import Domain, Principal
+from policyengine.blind import RoutedBlind
+from policyengine.bundles.model import AgentContent, ClientContent
+from tests.support.audiences import Plane
+from tests.support.blind_reading import publish, receive
+from tests.unit.distribution.conftest import SAMPLES, load, register_agents, register_clients
+
+QUOTE = {"exchange": "NASDAQ", "sym": "IBM", "price": 12, "volume": 300}
+CUSTOMERS = ("small-investor", "pension-fund")
+EXCHANGES = ("nasdaq", "nyse")
+
+
+@pytest.fixture
+def stocks(plane: Plane) -> Domain:
+    """The news service of paper 001: quotes that no broker may read."""
+    found = load(plane, "stocks")
+    plane.settle()
+    plane.lease_all()
+    return found
+
+
+def handle(name: str) -> str:
+    return Principal.objects.get(name=name).handle
+
+
+def client(plane: Plane, name: str) -> ClientContent:
+    found = plane.audiences[f"client:{handle(name)}"].content("stocks")
+    assert isinstance(found, ClientContent)
+    return found
+
+
+def agent(plane: Plane, name: str) -> AgentContent:
+    return plane.audiences[f"agent:{name}"].agent("stocks")
+
+
+def home(plane: Plane, name: str) -> AgentContent:
+    return agent(plane, Principal.objects.get(name=name).homes.get().agent.name)
+
+
+def quoted(plane: Plane, publisher: str = "nasdaq", **changes: Any) -> RoutedBlind:
+    return publish(client(plane, publisher), home(plane, publisher), "Quote", {**QUOTE, **changes})
+
+
+def read(plane: Plane, name: str, event: RoutedBlind) -> dict[str, Any] | None:
+    return receive(client(plane, name), home(plane, name), event, QUOTE)
+
+
+def epochs(content: AgentContent | ClientContent) -> dict[int, str]:
+    return {each.epoch: each.state for each in content.blind}
+
+
+@pytest.fixture
+def ordered(plane: Plane, tmp_path: Path) -> Domain:
+    """The same with prices under an order-preserving function."""
+    text = (SAMPLES / "stocks.yaml").read_text()
+    price = "name: price, "
+    assert text.count(price) == 1
+    hidden = f"{price}protection: {{kind: order-preserving, sealed: true}}, "
+    (tmp_path / "stocks.yaml").write_text(text.replace(price, hidden))
+    register_agents(plane)
+    load_files([tmp_path / "stocks.yaml"])
+    register_clients(plane, "stocks")
+    plane.settle()
+    plane.lease_all()
+    return Domain.objects.get(name="stocks")

@@ -2,7 +2,8 @@
 
 Each case is one subscriber with its filter and one event of a random organisation. In calm
 weather and in trouble (agents, clients and brokers that fall, partitions, lost connections)
-nothing that was accepted is lost, nothing comes twice, nothing comes that may not.
+nothing that was accepted is lost, nothing comes twice, nothing comes that may not; from a
+revocation on nothing comes to, or from, who was revoked.
 
 PORTCULLIS_ORACLE_CASES sets how many cases are tried; PORTCULLIS_ORACLE_SEED from where.
 """
@@ -25,6 +26,8 @@ from tests.support.simulated import PROFILES, Profile, Scene
 CASES = int(os.environ.get("PORTCULLIS_ORACLE_CASES", "2400"))
 SEED = os.environ.get("PORTCULLIS_ORACLE_SEED", "oracle")
 EVENTS = 15
+LATER = 5
+LEASE = 30.0
 TROUBLE = Trouble(agents=4, clients=4, brokers=1, partitions=2, seconds=20.0, longest=10.0)
 WEATHERS = ("calm", "trouble")
 
@@ -46,16 +49,30 @@ def play(scene: Scene, seed: str, weather: str) -> World:
         world.run(scene.chance.between(0.0, 2 * TROUBLE.seconds / EVENTS) if stormy else 0.1)
     world.run(max(0.0, end - world.timeline.now))
     world.settle()
+    revoke(scene, world)
     return world
+
+
+def revoke(scene: Scene, world: World) -> None:
+    """Revoke one client, and publish some more once every agent must have heard of it."""
+    revoked = scene.chance.pick(sorted(scene.sites))
+    scene.revoked.add(revoked)
+    world.control.revoke(revoked)
+    world.run(LEASE + 1.0)
+    others = [handle for handle in sorted(scene.sites) if handle != revoked]
+    for number in range(LATER):
+        publisher = scene.chance.pick(others) if number else revoked
+        publication = world.publish(publisher, *scene.event())
+        scene.too_late.add(publication.identifier)
+        world.run(0.5)
+    world.settle()
 
 
 def judge(scene: Scene, world: World) -> Counter[str]:
     """Compare what came of a world with the plain reading; count the cases by outcome."""
     outcomes: Counter[str] = Counter()
     for publication in world.publications:
-        permitted = scene.permitted(
-            "publish", publication.publisher, publication.type, publication.values
-        )
+        permitted = scene.written(publication)
         if publication.state in ("accepted", "refused"):
             assert (publication.state == "accepted") == (permitted is not None), publication
         for handle, client in world.clients.items():

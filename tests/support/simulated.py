@@ -1,7 +1,8 @@
 """Random organisations for the simulation, and a plain reading of what must come of them.
 
-The reading evaluates expressions, filters and attribute lists event by event, and shares
-nothing with the encodings, bundles and agents that the simulation runs.
+Every condition is drawn with its meaning in Python (`tests.support.plainly`), and the reading
+goes by that alone, event by event: it shares nothing with the language, the encodings,
+bundles and agents that the simulation runs.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 from brokers.simulation.chance import Chance
 from brokers.simulation.client import Publication
 from brokers.simulation.plan import AgentSite, ClientSite, Plan, Rule
-from policyengine.attributes import AttributeType, evaluate, parse
+from policyengine.attributes import AttributeType
 from policyengine.events import AttributeSpec, TypeSpec
+from tests.support.plainly import ALWAYS, Said, among, compare, same, there
 
 CARRIERS = ("aa", "dl", "ua")
 ROLES = ("clerk", "guard", "pilot")
@@ -60,6 +62,22 @@ PROFILES = (
 )
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """A subscription: a type with its sub-types, and what its events must meet."""
+
+    type: str
+    filter: Said
+
+
+@dataclass(frozen=True)
+class PlainRule:
+    """A policy with its meaning."""
+
+    rule: Rule
+    said: Said
+
+
 @dataclass
 class Scene:
     """A random organisation with its subscriptions and events.
@@ -71,15 +89,15 @@ class Scene:
 
     chance: Chance
     profile: Profile
-    wishes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    wishes: dict[str, list[Wanted]] = field(default_factory=dict)
+    revoked: set[str] = field(default_factory=set)
+    too_late: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.rules = [self._rule(number, "publish") for number in range(2)]
+        self.rules += [self._rule(number + 2, "subscribe") for number in range(4)]
         self.plan = self._plan()
         self.sites = {site.handle: site for site in self.plan.clients}
-        self.rules = [
-            (rule, parse(rule.expression, _schema(rule.type), joins=True))
-            for rule in self.plan.rules
-        ]
 
     # drawing
 
@@ -89,7 +107,7 @@ class Scene:
         agents = tuple(
             AgentSite(f"{overlay}-{number}", overlay)
             for overlay in overlays
-            for number in range(2 + chance.below(3))
+            for number in range(2 + chance.below(5))
         )
         clients = tuple(self._client(number, agents) for number in range(10))
         holders = {
@@ -98,13 +116,11 @@ class Scene:
             )
             for key in PROTECTED.values()
         }
-        rules = [self._rule(number, "publish") for number in range(2)]
-        rules += [self._rule(number + 2, "subscribe") for number in range(4)]
         return Plan(
             domain="random",
             types=self._types(),
             schema=SUBJECT,
-            rules=tuple(rules),
+            rules=tuple(one.rule for one in self.rules),
             agents=agents,
             clients=clients,
             key_holders=holders if profile.keys else {},
@@ -136,45 +152,51 @@ class Scene:
         }
         return ClientSite(f"client-{number}", subject, homes)
 
-    def _rule(self, number: int, action: str) -> Rule:
+    def _rule(self, number: int, action: str) -> PlainRule:
         chance = self.chance
         kind = chance.pick(["Flight", "Flight", "Departure"])
+        listed: tuple[str, ...] | None = None
         if action == "publish" and chance.happens(0.5):
-            return Rule(f"rule-{number}", action, "Flight", "has(subject.role)")
-        tests = [self._subject_test() for _ in range(1 + chance.below(2))]
-        text = f" {chance.pick(['&&', '||'])} ".join(tests)
-        if chance.happens(0.6 if action == "subscribe" else 0.3):
-            text = f"({text}) {chance.pick(['&&', '&&', '||'])} {self._event_test()}"
-        elif chance.happens(0.5):
-            text = f"({text}) && subject.carrier == event.carrier"
-        names = sorted(ATTRIBUTES[kind])
-        listed = chance.sample(names, 1 + chance.below(len(names)))
-        return Rule(
-            f"rule-{number}", action, kind, text, tuple(listed) if chance.happens(0.6) else None
-        )
+            kind, said = "Flight", there("subject.role")
+        else:
+            said = self._subject_test()
+            if chance.happens(0.5):
+                said = self._joined(said, self._subject_test(), ("and", "or"))
+            if chance.happens(0.6 if action == "subscribe" else 0.3):
+                said = self._joined(said, self._event_test(), ("and", "and", "or"))
+            elif chance.happens(0.5):
+                said &= same("subject.carrier", "event.carrier")
+            names = sorted(ATTRIBUTES[kind])
+            drawn = chance.sample(names, 1 + chance.below(len(names)))
+            listed = tuple(drawn) if chance.happens(0.6) else None
+        return PlainRule(Rule(f"rule-{number}", action, kind, said.text, listed), said)
 
-    def _subject_test(self) -> str:
+    def _joined(self, one: Said, other: Said, ways: tuple[str, ...]) -> Said:
+        return one & other if self.chance.pick(ways) == "and" else one | other
+
+    def _subject_test(self) -> Said:
         chance = self.chance
         return chance.pick(
             [
-                f'subject.role == "{chance.pick(ROLES)}"',
-                f'subject.role != "{chance.pick(ROLES)}"',
-                f"subject.level {chance.pick(['<', '>=', '=='])} {chance.below(10)}",
-                f'subject.carrier in ["{chance.pick(CARRIERS)}", "ua"]',
-                "!has(subject.level)",
-                "has(subject.carrier)",
+                compare("subject.role", "==", chance.pick(ROLES)),
+                compare("subject.role", "!=", chance.pick(ROLES)),
+                ~compare("subject.role", "==", chance.pick(ROLES)),
+                compare("subject.level", chance.pick(["<", ">=", "=="]), chance.below(10)),
+                among("subject.carrier", (chance.pick(CARRIERS[:2]), "ua")),
+                ~there("subject.level"),
+                there("subject.carrier"),
             ]
         )
 
-    def _event_test(self) -> str:
+    def _event_test(self) -> Said:
         chance = self.chance
         return chance.pick(
             [
-                f'event.carrier == "{chance.pick(CARRIERS)}"',
-                f'event.carrier != "{chance.pick(CARRIERS)}"',
-                f"event.delay {chance.pick(['>', '<='])} {chance.below(10)}",
-                "has(event.delay)",
-                "!has(event.tail)",
+                compare("event.carrier", "==", chance.pick(CARRIERS)),
+                compare("event.carrier", "!=", chance.pick(CARRIERS)),
+                compare("event.delay", chance.pick([">", "<="]), chance.below(10)),
+                there("event.delay"),
+                ~there("event.tail"),
             ]
         )
 
@@ -182,17 +204,20 @@ class Scene:
         """Draw one more subscription of a client."""
         chance = self.chance
         kind = chance.pick(["Flight", "Flight", "Departure"])
-        text = chance.pick(
+        late = compare("delay", chance.pick(["<", "<=", ">", ">=", "!="]), chance.below(10))
+        said = chance.pick(
             [
-                "",
-                f"delay > {chance.below(10)}",
-                f'carrier == "{chance.pick(CARRIERS)}" || delay == {chance.below(10)}',
-                f'tail == "n{chance.below(3)}"',
-                f"!has(tail) && delay <= {chance.below(10)}",
+                ALWAYS,
+                late,
+                late & compare("carrier", "!=", chance.pick(CARRIERS)),
+                compare("carrier", "==", chance.pick(CARRIERS)) | late,
+                compare("tail", "==", f"n{chance.below(3)}"),
+                among("tail", (f"n{chance.below(2)}", "n2")) & ~late,
+                ~there("tail") & late,
             ]
         )
-        self.wishes.setdefault(handle, []).append((kind, text))
-        return kind, text
+        self.wishes.setdefault(handle, []).append(Wanted(kind, said))
+        return kind, said.text
 
     def event(self) -> tuple[str, dict[str, Any]]:
         """Draw an event."""
@@ -217,21 +242,32 @@ class Scene:
         facts = dict(self.sites[handle].subject)
         facts |= {f"event.{name}": value for name, value in values.items()}
         found: set[str] | None = None
-        for rule, expression in self.rules:
+        for one in self.rules:
+            rule = one.rule
             if rule.action != action or kind not in (rule.type, *_below(rule.type)):
                 continue
-            if evaluate(expression, facts):
+            if one.said.holds(facts):
                 names = values if rule.attributes is None else rule.attributes
                 found = (found or set()) | (set(names) & set(values))
         return found
+
+    def written(self, publication: Publication) -> set[str] | None:
+        """Attributes that its publisher may write; None: it must be refused."""
+        if publication.publisher in self.revoked and publication.identifier in self.too_late:
+            return None
+        return self.permitted(
+            "publish", publication.publisher, publication.type, publication.values
+        )
 
     def expected(self, handle: str, publication: Publication) -> Mapping[str, Any] | None:
         """What a subscriber must get of an event that was accepted."""
         kind, values = publication.type, publication.values
         publisher = publication.publisher
-        written = self.permitted("publish", publisher, kind, values)
+        written = self.written(publication)
         readable = self.permitted("subscribe", handle, kind, values)
         if written is None or readable is None:
+            return None
+        if handle in self.revoked and publication.identifier in self.too_late:
             return None
         shown = {
             name: value
@@ -239,11 +275,11 @@ class Scene:
             if name in written and name in readable
             and self._opens(publisher, name) and self._opens(handle, name)
         }  # fmt: skip
-        wanted = any(
-            kind in (wanted, *_below(wanted)) and _meets(wanted, text, shown)
-            for wanted, text in self.wishes.get(handle, ())
+        met = any(
+            kind in (one.type, *_below(one.type)) and one.filter.holds(shown)
+            for one in self.wishes.get(handle, ())
         )
-        return shown if wanted else None
+        return shown if met else None
 
     def _opens(self, handle: str, name: str) -> bool:
         """Whether the home agent through which an attribute passes holds its key."""
@@ -255,13 +291,5 @@ class Scene:
         return self.sites[handle].homes[overlay] in self.plan.key_holders[PROTECTED[name]]
 
 
-def _schema(kind: str) -> dict[str, AttributeType]:
-    return {**SUBJECT, **{f"event.{name}": one for name, one in ATTRIBUTES[kind].items()}}
-
-
 def _below(kind: str) -> tuple[str, ...]:
     return ("Departure",) if kind == "Flight" else ()
-
-
-def _meets(kind: str, text: str, shown: Mapping[str, Any]) -> bool:
-    return not text or evaluate(parse(text, dict(ATTRIBUTES[kind])), shown)

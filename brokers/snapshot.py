@@ -23,6 +23,7 @@ from brokers.matching import (
 )
 from policyengine.blind import AgentShare, BlindPublic, Place
 from policyengine.bundles import AgentContent, AgentRef, BlindAgentEpoch, ClientRef, OpenedBundle
+from policyengine.bundles.ordered import OrderedColumn, columns_by_name
 from policyengine.errors import DecodeError, PortcullisError, RejectedError
 from policyengine.events import AttributeSpec, EventTypes, TypeSpec
 from policyengine.primitives.hpke import SealingKey
@@ -102,6 +103,7 @@ class DomainSnapshot:
         blind: blind epochs that are not retired, by number.
         splits: event type -> attributes of the part of it that travels over this overlay; None
             where the bundle does not say which types are split.
+        ordered: columns of order-preserving ciphertexts by name, those that are over too.
     """
 
     domain: str
@@ -121,6 +123,7 @@ class DomainSnapshot:
     denied: frozenset[str] = frozenset()
     blind: Mapping[int, BlindEpoch] = field(default_factory=dict, repr=False)
     splits: Mapping[str, frozenset[str]] | None = None
+    ordered: Mapping[str, OrderedColumn] = field(default_factory=dict)
 
     @property
     def peers(self) -> tuple[AgentRef, ...]:
@@ -215,6 +218,7 @@ def _build(
         denied=denied,
         blind=_build_blind(content),
         splits=_splits(content),
+        ordered=columns_by_name(content.domain, content.ordered, types),
     )
 
 

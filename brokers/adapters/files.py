@@ -240,7 +240,7 @@ class SubscriptionFile:
         # An older release reads what needs nothing new.
         entries = [asdict(one) for one in subscriptions]
         document = [
-            {name: held for name, held in entry.items() if held or name != "blind"}
+            {name: held for name, held in entry.items() if held or name not in ("blind", "ordered")}
             for entry in entries
         ]
         write_atomically(self._path, json.dumps(document).encode())

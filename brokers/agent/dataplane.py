@@ -21,6 +21,7 @@ from brokers.agent.statistics import RefusedMessage, Statistics
 from brokers.data.forward import Forwarding
 from brokers.data.handle import Effects, Refusal, Workbench, handle_client_message
 from brokers.data.hops import handle_hop_message
+from brokers.data.reasons import COMPARATOR_AWAY
 from brokers.ports import (
     Clock,
     EventLog,
@@ -229,7 +230,7 @@ class DataPlane:
 
     def _hold(self, batch: _Batch, message: Message, source: Source, reason: str) -> None:
         since = self._held_since.setdefault(message.queue, self._clock.boot())
-        if self._clock.boot() - since < _LONGEST_HOLD:
+        if reason == COMPARATOR_AWAY or self._clock.boot() - since < _LONGEST_HOLD:
             self._statistics.count(source.domain, "held")
             batch.stopped[message.queue] = _HOLD_SECONDS
             return

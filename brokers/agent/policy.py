@@ -9,9 +9,11 @@ from typing import Protocol
 
 from brokers.data.blindfilters import BlindStore
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
+from brokers.ports import ComparatorPort
 from brokers.snapshot import DomainSnapshot, build_snapshot
 from policyengine.bundles import OpenedBundle, TrustedState
 from policyengine.errors import RejectedError
+from policyengine.ope import RangeIndex
 from policyengine.primitives.hpke import SealingKey
 
 
@@ -63,6 +65,7 @@ class PolicyInForce:
         sealing_key: opens the key wraps of bundles.
         subscription_file: keeps the subscriptions of own clients.
         progress: of the data plane.
+        comparator: compares order-preserving ciphertexts of SBM-II; None where there is none.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class PolicyInForce:
         sealing_key: SealingKey,
         subscription_file: SubscriptionStore,
         progress: Progress,
+        comparator: ComparatorPort | None = None,
     ) -> None:
         self._agent = agent
         self._overlay = overlay
@@ -82,6 +86,8 @@ class PolicyInForce:
         self._lock = threading.Lock()
         self._subscriptions = {_place(one): one for one in subscription_file.load()}
         self._stores: dict[str, BlindStore] = {}
+        self._comparator = comparator
+        self._ranges: dict[str, RangeIndex] = {}
         self.domains: Mapping[str, InForce] = {}
         self.version = 0
 
@@ -158,7 +164,10 @@ class PolicyInForce:
     ) -> InForce:
         own = [one for one in self._subscriptions.values() if one.domain == snapshot.domain]
         store = self._stores.setdefault(snapshot.domain, BlindStore())
-        return InForce(snapshot, SubscriptionIndex.build(snapshot, own, store, previous))
+        # outlives policies and subscriptions: entering a filter costs questions
+        ranges = self._ranges.setdefault(snapshot.domain, RangeIndex(self._comparator))
+        index = SubscriptionIndex.build(snapshot, own, store, previous, ranges)
+        return InForce(snapshot, index)
 
 
 def _place(one: Subscription) -> tuple[str, str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from brokers.data.blind import admit_blind
 from brokers.data.match import Grant, grant, matched_rules, named_epoch
+from brokers.data.ranges import admit_ranges
 from brokers.data.reasons import (
     MALFORMED,
     NOT_AUTHORISED,
@@ -37,6 +38,7 @@ class Admitted:
         type: the event's type, the part's own or the super-type that it was lowered to.
         suppressed: those of `dropped` whose place is kept.
         blind: `blind.RoutedBlind` of the attributes that agents may not have.
+        ordered: `ope.RangeValues` of those that agents compare without reading.
     """
 
     part: PublicationPart
@@ -45,6 +47,7 @@ class Admitted:
     type: str
     suppressed: tuple[str, ...] = ()
     blind: bytes = b""
+    ordered: bytes = b""
 
 
 def authenticate(snapshot: DomainSnapshot, signed: SignedPart) -> PublicationPart:
@@ -102,9 +105,10 @@ def admit(
     _validate(snapshot, kind, values)
     dropped = tuple(name for name in part.attributes if name not in values)
     blind = admit_blind(snapshot, part, kind, granted.permits)
-    dropped += blind.dropped
+    ranges = admit_ranges(snapshot, part, kind, granted.permits)
+    dropped = tuple(dict.fromkeys((*dropped, *blind.dropped, *ranges.dropped)))
     suppressed = tuple(name for name in dropped if name in granted.suppresses and name in known)
-    return Admitted(part, values, dropped, kind, suppressed, blind.data)
+    return Admitted(part, values, dropped, kind, suppressed, blind.data, ranges.data)
 
 
 def _check_parts(snapshot: DomainSnapshot, part: PublicationPart) -> None:

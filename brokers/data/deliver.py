@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from brokers.data.blind import BlindEvent
 from brokers.data.match import Grant, authorised, grant, matched_rules, named_epoch
+from brokers.data.ranges import RangeEvent
 from brokers.data.reasons import CONDITION, NO_KEY, NOT_PERMITTED
 from brokers.data.route import protection_context
-from brokers.data.subscriptions import Interest, SubscriptionIndex
+from brokers.data.subscriptions import Hidden, Interest, SubscriptionIndex
 from brokers.snapshot import DomainSnapshot
 from policyengine.attributes import Value
 from policyengine.bundles import Delivery, RoutedPart
@@ -42,6 +43,7 @@ def deliver(
     Raises:
         RejectedError: `epoch-unknown` or `epoch-retired`, of the encoding or of what is blind.
         DecryptionError: a ciphertext that one of our keys should open does not open.
+        ComparatorAway: a comparator would have to be asked, and cannot be.
     """
     policy = named_epoch(snapshot, routed.epoch)
     if routed.type not in subscriptions.by_type:
@@ -60,7 +62,9 @@ def deliver(
     ]
     if not granted:
         return []
-    event = _Event(routed, known, BlindEvent(snapshot, routed, subscriptions.store))
+    blind = BlindEvent(snapshot, routed, subscriptions.store)
+    ranges = RangeEvent(snapshot, routed, subscriptions.ranges)
+    event = _Event(routed, known, blind, ranges)
     deliveries = (_delivery(snapshot, event, one, found) for one, found in granted)
     return [addressed for addressed in deliveries if addressed is not None]
 
@@ -92,14 +96,16 @@ class _Event:
     routed: RoutedPart
     known: Mapping[str, Value]
     blind: BlindEvent
+    ranges: RangeEvent
 
 
 def _delivery(
     snapshot: DomainSnapshot, event: _Event, interest: Interest, granted: Grant
 ) -> Addressed | None:
-    routed, blind = event.routed, event.blind
+    routed, blind, ranges = event.routed, event.blind, event.ranges
     attributes = {name: value for name, value in event.known.items() if granted.permits(name)}
-    if routed.parts == 1 and not interest.wants(attributes, blind.matched(granted.permits)):
+    matched = Hidden(blind.matched(granted.permits), ranges, granted.permits)
+    if routed.parts == 1 and not interest.wants(attributes, matched):
         return None
     sealed, hidden = blind.delivery(interest.handle, granted.permits)
     withheld = {
@@ -120,7 +126,7 @@ def _delivery(
             revision=snapshot.revision,
             epoch=routed.epoch,
             attributes=attributes,
-            withheld=withheld | hidden,
+            withheld=withheld | ranges.withheld(granted.permits) | hidden,
             blind=sealed,
         ),
     )

@@ -15,6 +15,7 @@ from brokers.data.deliver import Addressed, deliver
 from brokers.data.forward import NOTHING, Departure, Forwarding, RoutingEffects, depart
 from brokers.data.match import named_epoch
 from brokers.data.reasons import (
+    COMPARATOR_AWAY,
     EPOCH_UNKNOWN,
     MALFORMED,
     STALE,
@@ -29,7 +30,7 @@ from brokers.data.subscriptions import (
     judge_subscribe,
     subscription_of,
 )
-from brokers.ports import Outgoing
+from brokers.ports import ComparatorAway, Outgoing
 from brokers.snapshot import DomainSnapshot
 from policyengine.bundles import (
     PublicationPart,
@@ -110,7 +111,8 @@ class Effects:
         subscribed: subscriptions that begin.
         unsubscribed: (domain, handle, identifier) of subscriptions that end.
         refusal: set where it was refused.
-        hold: set where it must wait for a newer policy: leave it with the broker.
+        hold: set where it must wait, for a newer policy or the comparator: leave it with the
+            broker.
         counts: what to add to the agent's counters.
         routing: what it changes for routing.
     """
@@ -164,6 +166,8 @@ def _publication(bench: Workbench, payload: bytes) -> Effects:
     try:
         authenticate(bench.snapshot, signed)
         return _authenticated(bench, part)
+    except ComparatorAway:
+        return Effects(hold=COMPARATOR_AWAY)
     except RejectedError as error:
         return _refuse_publication(bench, part, error)
 
@@ -321,6 +325,8 @@ def accepted_hop(bench: Workbench, routed: RoutedPart) -> Effects:
     """
     try:
         return _accepted_hop(bench, routed)
+    except ComparatorAway:
+        return Effects(hold=COMPARATOR_AWAY)
     except RejectedError as error:
         return _hop_failed(routed, error)
 

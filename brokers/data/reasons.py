@@ -25,6 +25,7 @@ CONDITION: Final = "condition"
 NO_SHARE: Final = "no-share"
 MATCH_ONLY: Final = "match-only"
 FAILED: Final = "failed"
+COMPARATOR_AWAY: Final = "comparator-away"
 
 RETRYABLE: Final = frozenset({EPOCH_RETIRED, EPOCH_UNKNOWN, STALE})
 """Refusals that a publisher answers by sealing anew under its newest bundle."""

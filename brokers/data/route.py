@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brokers.data.admit import Admitted
+from brokers.data.ranges import accept_ranges
 from brokers.data.reasons import MALFORMED, OWN_EVENT, REVOKED, UNKNOWN_TYPE, refuse
 from brokers.snapshot import DomainSnapshot
 from policyengine.bundles import RoutedPart
@@ -67,6 +68,7 @@ def route(snapshot: DomainSnapshot, admitted: Admitted, *, random: RandomSource)
         sealed=protected.sealed,
         suppressed=admitted.suppressed,
         blind=admitted.blind,
+        ordered=admitted.ordered,
     )
     return Routed(routed, protected.dropped)
 
@@ -86,3 +88,4 @@ def accept_hop(snapshot: DomainSnapshot, routed: RoutedPart) -> None:
         refuse(REVOKED, "the publisher was revoked")
     if routed.type not in snapshot.specs:
         refuse(UNKNOWN_TYPE, "the event's type does not exist in this domain")
+    accept_ranges(snapshot, routed)

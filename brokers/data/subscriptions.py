@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bitarray import bitarray
@@ -16,6 +16,13 @@ from brokers.data.blindfilters import (
     blind_text,
     check_blind_filters,
     check_readable,
+)
+from brokers.data.ranges import (
+    RangeEvent,
+    RangeWish,
+    check_range_filter,
+    keep_ranges,
+    range_text,
 )
 from brokers.data.reasons import (
     INVALID_FILTER,
@@ -31,8 +38,9 @@ from brokers.matching import EpochPolicy
 from brokers.snapshot import DomainSnapshot
 from policyengine.attributes import Expression, Value, evaluate, parse
 from policyengine.bundles import SignedSubscribe, SubscribeRequest
-from policyengine.errors import InputError, RejectedError
+from policyengine.errors import DecodeError, InputError, RejectedError
 from policyengine.events import AttributeSpec
+from policyengine.ope import RangeIndex
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,7 @@ class Subscription:
         filter: expression over the event's attributes, or empty for all events.
         blind: where the filter names attributes that agents may not have, the encrypted one
             (`blind.blind_text`); `filter` is then what all its events meet of the others.
+        ordered: `ranges.range_text`: what is asked of order-preserving attributes beside it.
     """
 
     domain: str
@@ -55,6 +64,7 @@ class Subscription:
     type: str
     filter: str
     blind: str = ""
+    ordered: str = ""
 
 
 def compile_filter(text: str, specs: Iterable[AttributeSpec]) -> Expression | None:
@@ -88,10 +98,46 @@ class Wanted:
     Args:
         expression: of what agents can read; None for all.
         blind: of what they match without reading; None for all.
+        ordered: of what they compare without reading; None for all.
     """
 
     expression: Expression | None
     blind: BlindWish | None = None
+    ordered: RangeWish | None = None
+
+
+def _everything(name: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What the attributes of an event that the agent does not read meet, for one subscriber.
+
+    Args:
+        matched: the encrypted filters of searchable attributes.
+        ranges: the order-preserving attributes.
+        permits: whether the subscriber may read an attribute.
+    """
+
+    matched: Matched = NOTHING_MATCHED
+    ranges: RangeEvent | None = None
+    permits: Callable[[str], bool] = _everything
+
+    def meets(self, wanted: Wanted, values: Mapping[str, Value]) -> bool:
+        """Whether they meet what a subscription asks of them.
+
+        Raises:
+            ComparatorAway: a comparator would have to be asked, and cannot be.
+        """
+        if wanted.blind is not None and not wanted.blind.met(values, self.matched):
+            return False
+        if wanted.ordered is None:
+            return True
+        return self.ranges is not None and self.ranges.meets(wanted.ordered, self.permits)
+
+
+NOTHING_HIDDEN = Hidden()
 
 
 @dataclass(frozen=True)
@@ -101,16 +147,18 @@ class Interest:
     handle: str
     filters: tuple[Wanted, ...]
 
-    def wants(self, values: Mapping[str, Value], matched: Matched = NOTHING_MATCHED) -> bool:
+    def wants(self, values: Mapping[str, Value], hidden: Hidden = NOTHING_HIDDEN) -> bool:
         """Whether one of the filters is met.
 
         Args:
             values: what the subscriber may read of what the agent reads.
-            matched: the encrypted filters that the event meets.
+            hidden: what the agent matches without reading it.
+
+        Raises:
+            ComparatorAway: a comparator would have to be asked, and cannot be.
         """
         return any(
-            meets(one.expression, values) and (one.blind is None or one.blind.met(values, matched))
-            for one in self.filters
+            meets(one.expression, values) and hidden.meets(one, values) for one in self.filters
         )
 
 
@@ -124,6 +172,7 @@ class SubscriptionIndex:
         store: the encrypted filters.
         wishes: event type -> an index of the same.
         compiled: what each subscription asks for.
+        ranges: what is asked of order-preserving attributes; it outlives this index.
     """
 
     by_type: Mapping[str, Mapping[str, Interest]]
@@ -131,6 +180,7 @@ class SubscriptionIndex:
     store: BlindStore = field(default_factory=BlindStore)
     wishes: Mapping[str, TypeWishes] = field(default_factory=dict)
     compiled: Mapping[Subscription, Wanted] = field(default_factory=dict)
+    ranges: RangeIndex | None = None
 
     @classmethod
     def build(
@@ -139,6 +189,7 @@ class SubscriptionIndex:
         subscriptions: Iterable[Subscription],
         store: BlindStore | None = None,
         previous: SubscriptionIndex | None = None,
+        ranges: RangeIndex | None = None,
     ) -> SubscriptionIndex:
         """Compile subscriptions against the types in force.
 
@@ -148,32 +199,37 @@ class SubscriptionIndex:
             store: the encrypted filters of the index before, to be used again.
             previous: the index before, under the same policy: what did not change is taken
                 from it, and it must not be used any more.
+            ranges: takes what is asked of order-preserving attributes.
         """
         store = BlindStore() if store is None else store
         wanted: dict[str, dict[str, list[Wanted]]] = defaultdict(lambda: defaultdict(list))
         known = {} if previous is None else previous.compiled
         compiled: dict[Subscription, Wanted] = {}
+        asked: dict[Hashable, RangeWish] = {}
         broken = []
         for subscription in subscriptions:
             try:
                 asks = known.get(subscription) or _wanted(snapshot, subscription, store)
                 covered = snapshot.types.subtree(subscription.type)
-            except (InputError, RejectedError, KeyError):
+            except (InputError, DecodeError, RejectedError, KeyError):
                 broken.append(subscription)
                 continue
             compiled[subscription] = asks
+            if asks.ordered is not None:
+                asked[asks.ordered.key] = asks.ordered
             for name in covered:
                 wanted[name][subscription.handle].append(asks)
         by_type = {
             name: {handle: Interest(handle, tuple(found)) for handle, found in clients.items()}
             for name, clients in wanted.items()
         }
+        keep_ranges(ranges, asked)
         store.keep(
             {epoch: held.public.search for epoch, held in snapshot.blind.items()},
             [one.blind for one in _all(by_type) if one.blind is not None],
         )
         wishes = _wishes(snapshot, by_type, {} if previous is None else previous.wishes)
-        return cls(by_type, tuple(broken), store, wishes, compiled)
+        return cls(by_type, tuple(broken), store, wishes, compiled, ranges)
 
     def may_want(
         self,
@@ -230,7 +286,10 @@ def _wanted(snapshot: DomainSnapshot, one: Subscription, store: BlindStore) -> W
     expression = compile_filter(one.filter, specs)
     check_readable(expression, specs)
     wish = store.wish(snapshot, one.handle, one.type, one.blind) if one.blind else None
-    return Wanted(expression, wish)
+    if not one.ordered:
+        return Wanted(expression, wish)
+    asked = RangeWish.of(snapshot, (one.handle, one.identifier), one.ordered)
+    return Wanted(expression, wish, asked)
 
 
 def judge_subscribe(
@@ -274,6 +333,7 @@ def _check_interest(snapshot: DomainSnapshot, request: SubscribeRequest) -> None
         place = "" if error.at is None else f" (at position {error.at})"
         refuse(INVALID_FILTER, f"{error.message}{place}")
     check_blind_filters(snapshot, request.client, request.type, request.blind)
+    check_range_filter(snapshot, request.type, request.ordered)
 
 
 def subscription_of(request: SubscribeRequest) -> Subscription:
@@ -285,4 +345,5 @@ def subscription_of(request: SubscribeRequest) -> Subscription:
         type=request.type,
         filter=request.filter,
         blind=blind_text(request.blind),
+        ordered=range_text(request.ordered),
     )

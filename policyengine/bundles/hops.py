@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from policyengine.bundles.contexts import HOP
-from policyengine.bundles.limits import BLIND, MAX_MESSAGE, TAGS
+from policyengine.bundles.limits import BLIND, MAX_MESSAGE, ORDERED, TAGS
 from policyengine.bundles.publications import PART, PARTS, VALUES, Value
 from policyengine.bundles.sealing import look_up, read_body, reject, write_body
 from policyengine.errors import (
@@ -64,6 +64,7 @@ class RoutedPart(Record):
         clear: name -> value of public attributes.
         sealed: name -> key name -> `<epoch>:<base64>` of attributes under keys.
         blind: `blind.RoutedBlind`, of the attributes that agents may not have.
+        ordered: `ope.RangeValues`, of the attributes that agents compare without reading.
         suppressed: attributes whose value its publisher may not write; their place is kept.
     """
 
@@ -82,6 +83,7 @@ class RoutedPart(Record):
     clear: Annotated[Mapping[str, Value], VALUES]
     sealed: Annotated[Mapping[str, Mapping[str, str]], _SEALED]
     blind: Annotated[bytes, BLIND] = b""
+    ordered: Annotated[bytes, ORDERED] = b""
     suppressed: Annotated[tuple[str, ...], ListOf(LABEL, 1024, unique=True)] = ()
 
     def _agree(self) -> None:

@@ -21,6 +21,8 @@ AUDIENCE: Final = Text(
 TAG: Final = Binary(16, 16)
 TAGS: Final = ListOf(TAG, 4096)
 SIGNATURE_SIZE: Final = 64
+ORDERED: Final = Binary(0, 2**22)
+"""Order-preserving values of a part, or a filter (`policyengine.ope`); empty for none."""
 BLIND: Final = Binary(0, 2**22)
 """The blind share of a part (`policyengine.blind`); empty where there is none."""
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated
 
 from policyengine.bundles.contexts import PUBLICATION
-from policyengine.bundles.limits import BLIND, MAX_MESSAGE, MAX_PARTS, TAGS, values_codec
+from policyengine.bundles.limits import BLIND, MAX_MESSAGE, MAX_PARTS, ORDERED, TAGS, values_codec
 from policyengine.bundles.sealing import (
     Signed,
     check_signature,
@@ -55,6 +55,7 @@ class PublicationPart(Record):
         tags: routing tags, 16 bytes each.
         attributes: name -> value.
         blind: `blind.BlindPart`, of the attributes that agents may not have.
+        ordered: `ope.RangeValues`, of the attributes that agents compare without reading.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -70,6 +71,7 @@ class PublicationPart(Record):
     tags: Annotated[tuple[bytes, ...], TAGS]
     attributes: Annotated[Mapping[str, Value], VALUES]
     blind: Annotated[bytes, BLIND] = b""
+    ordered: Annotated[bytes, ORDERED] = b""
 
     def _agree(self) -> None:
         if self.part >= self.parts:

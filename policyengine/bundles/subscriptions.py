@@ -55,6 +55,8 @@ class SubscribeRequest(Record):
         blind: the filter as `blind.BlindFilter`, once for every blind epoch that is open, where
             it names attributes that agents may not have; `filter` is then what every such event
             meets of the others.
+        ordered: `ope.RangeFilter`: what the filter asks of order-preserving attributes, beside
+            all the rest; empty for nothing.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -66,6 +68,7 @@ class SubscribeRequest(Record):
     filter: Annotated[str, Text(None, MAX_FILTER, "must be an expression of at most 64 KiB")]
     issued: Annotated[int, UINT]
     blind: Annotated[tuple[bytes, ...], ListOf(Binary(1, MAX_SMALL), 8)] = ()
+    ordered: Annotated[bytes, Binary(0, MAX_SMALL)] = b""
 
 
 @dataclass(frozen=True)

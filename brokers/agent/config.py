@@ -26,6 +26,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "inbox_bytes": (int,),
     "window_seconds": (int,),
     "log_level": (str,),
+    "comparator": (str,),
     "tls": (dict,),
 }
 _REQUIRED = ("name", "overlay", "state", "brokers_file", "anchors_file")
@@ -60,6 +61,7 @@ class AgentConfig:
         inbox_bytes: most bytes of messages that were taken from the broker and not handled yet;
             further ones stay with it.
         log_level: as in `logging`.
+        comparator: socket of the comparator beside this agent (`brokers.comparator`), or None.
         tls: files for TLS in place of those that the brokers file names, or None.
 
     Raises:
@@ -78,6 +80,7 @@ class AgentConfig:
     inbox_bytes: int = 64 * 2**20
     window_seconds: int = 86_400
     log_level: str = "INFO"
+    comparator: Path | None = None
     tls: TlsConfig | None = None
 
     @classmethod
@@ -152,6 +155,8 @@ def _settings(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
     settings = dict(document)
     for setting in _PATHS:
         settings[setting] = folder / document[setting]
+    if "comparator" in document:
+        settings["comparator"] = folder / document["comparator"]
     if "tls" in document:
         settings["tls"] = _tls(folder, document["tls"])
     return settings

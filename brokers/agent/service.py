@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from brokers.adapters.brokers_file import BrokersFile
 from brokers.adapters.clock import SystemClock
+from brokers.adapters.comparator_client import SocketComparator
 from brokers.adapters.control_link import ControlLink
 from brokers.adapters.files import (
     BundleFolder,
@@ -66,12 +67,14 @@ class Agent:
             inbox_bytes=config.inbox_bytes,
         )
         self._seen = SeenLog(config.state / "seen.sqlite", seconds=config.window_seconds)
+        self._comparator = SocketComparator(config.comparator) if config.comparator else None
         self._policy = PolicyInForce(
             agent=name,
             overlay=config.overlay,
             sealing_key=keys.sealing,
             subscription_file=SubscriptionFile(config.state / "subscriptions.json"),
             progress=progress,
+            comparator=self._comparator,
         )
         self._link = ControlLink(
             transport=self._control,
@@ -145,6 +148,8 @@ class Agent:
         for thread in self._threads:
             thread.join(30)
         self._data.close()
+        if self._comparator is not None:
+            self._comparator.close()
         self._control.close()
         self._status.close()
         self._seen.close()

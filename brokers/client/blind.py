@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from brokers.client.errors import NotReady
+from brokers.client.ranges import compared_filter, compared_values, range_cipher
 from brokers.data.reasons import EPOCH_UNKNOWN, MALFORMED, NO_KEY
 from brokers.data.subscriptions import compile_filter
 from policyengine.attributes import (
@@ -38,9 +39,11 @@ from policyengine.blind import (
     seal_filter,
     split_filter,
 )
-from policyengine.bundles import BlindClientEpoch, Delivery, ReadTerm, read_policy
+from policyengine.bundles import BlindClientEpoch, Delivery, OrderKey, ReadTerm, read_policy
 from policyengine.errors import DecodeError, InputError, RejectedError
 from policyengine.events import AttributeSpec, EventTypes
+from policyengine.ope import RangeCipher
+from policyengine.ope import split_filter as range_split
 from policyengine.trustgroups import may_open, may_seal
 from policyengine.trustgroups.epochs import EpochState
 
@@ -58,23 +61,27 @@ class HiddenPart:
     Args:
         attributes: what they may read.
         blind: `blind.BlindPart` of the others; empty where there are none.
+        ordered: `ope.RangeValues` of those that agents compare; empty where there are none.
     """
 
     attributes: Mapping[str, Value]
     blind: bytes = b""
+    ordered: bytes = b""
 
 
 @dataclass(frozen=True)
 class AskedFor:
-    """A filter as agents get it; an event must meet both.
+    """A filter as agents get it; an event must meet all of it.
 
     Args:
         clear: the part over attributes that agents read, or empty.
         blind: for each open blind epoch `blind.BlindFilter`; none where agents read all of it.
+        ordered: `ope.RangeFilter` of what they compare; empty for nothing.
     """
 
     clear: str
     blind: tuple[bytes, ...] = ()
+    ordered: bytes = b""
 
 
 class _Keys:
@@ -130,23 +137,40 @@ class BlindProfile:
 
     Args:
         types: the domain's event types.
+        ranges: encrypts order-preserving attributes.
         epochs: those that are not retired, by number.
     """
 
     types: EventTypes
+    ranges: RangeCipher = field(repr=False)
     epochs: Mapping[int, _Epoch] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
-        cls, domain: str, handle: str, types: EventTypes, content: Iterable[BlindClientEpoch]
+        cls,
+        domain: str,
+        handle: str,
+        types: EventTypes,
+        content: Iterable[BlindClientEpoch],
+        ordered: Iterable[OrderKey] = (),
     ) -> BlindProfile:
         """Read what a bundle brings.
+
+        Args:
+            domain: the domain.
+            handle: whose it is.
+            types: the domain's event types.
+            content: keys of blind epochs.
+            ordered: keys of order-preserving attributes.
 
         Raises:
             DecodeError: keys that are none, or stand in the place of others.
         """
+        ranges = range_cipher(domain, types, ordered)
         found = {one.epoch: _epoch(domain, handle, one) for one in content}
-        return cls(types, {number: one for number, one in found.items() if may_open(one.state)})
+        return cls(
+            types, ranges, {number: one for number, one in found.items() if may_open(one.state)}
+        )
 
     def hidden(self, event_type: str) -> Mapping[str, AttributeSpec]:
         """The attributes of a type that agents may not have; none for an unknown type."""
@@ -205,7 +229,7 @@ class BlindProfile:
             whole: whether the part is the whole event.
 
         Raises:
-            NotReady: `not-ready`, where no blind epoch is current.
+            NotReady: `not-ready`, where no key to hide a value with is current.
             InputError: a value that does not fit its type, or a policy that is too large.
         """
         hidden = self.hidden(event_type)
@@ -218,8 +242,12 @@ class BlindProfile:
         }
         if not concealed and not searchable:
             return HiddenPart(part)
+        shown = {name: value for name, value in part.items() if name not in hidden}
         # INVARIANT: what does not fit its type is not sealed, for no agent could refuse it.
         self.types.validate(event_type, concealed)
+        ordered = compared_values(self.ranges, event_type, concealed)
+        if not searchable and not any(hidden[name].sealed for name in concealed):
+            return HiddenPart(shown, ordered=ordered)
         epoch = self._current()
         terms = epoch.policies.get(event_type, {})
         policies = {
@@ -228,8 +256,7 @@ class BlindProfile:
             if hidden[name].sealed and name in terms
         }
         made = epoch.keys.sealer.seal(context, concealed, searchable, policies)
-        shown = {name: value for name, value in part.items() if name not in hidden}
-        return HiddenPart(shown, made.to_bytes())
+        return HiddenPart(shown, made.to_bytes(), ordered)
 
     def _current(self) -> _Epoch:
         for epoch in self.epochs.values():
@@ -255,22 +282,27 @@ class BlindProfile:
         expression = compile_filter(text, specs) if hidden else None
         if expression is None or hidden.keys().isdisjoint(names(expression)):
             return AskedFor(text)
+        inside, outside = range_split(expression, self.ranges.attributes(event_type))
+        ordered = compared_filter(self.ranges, event_type, inside)
+        if outside is None or hidden.keys().isdisjoint(names(outside)):
+            return AskedFor("" if outside is None else to_text(outside), ordered=ordered)
         matched = {s.name: s.type for s in specs if s.blind in ("", _SEARCHABLE)}
         searchable = {name: kind for name, kind in matched.items() if name in hidden}
-        alternatives = split_filter(expression, matched, searchable)
+        alternatives = split_filter(outside, matched, searchable)
         if not self.epochs:
             raise NotReady("not-ready", "no key to encrypt the filter with has arrived")
         blind = tuple(
             seal_filter(one.keys.own, alternatives, searchable).to_bytes()
             for _, one in sorted(self.epochs.items())
         )
-        return AskedFor(_common([clear for clear, _ in alternatives]), blind)
+        return AskedFor(_common([clear for clear, _ in alternatives]), blind, ordered)
 
     def asked_under(self, event_type: str) -> Hashable:
         """Changes where filters on a type must be encrypted anew."""
         hidden = self.hidden(event_type).values()
         kinds = tuple(sorted((spec.name, spec.blind) for spec in hidden))
-        return (kinds, tuple(sorted(self.epochs))) if kinds else ()
+        keys = (tuple(sorted(self.epochs)), self.ranges.slots(event_type)) if kinds else ()
+        return (kinds, keys) if kinds else ()
 
     # receiving
 

@@ -58,6 +58,7 @@ def make_part(
         tags=tags,
         attributes=hidden.attributes,
         blind=hidden.blind,
+        ordered=hidden.ordered,
     )
 
 

@@ -173,7 +173,9 @@ def build_policy(opened: OpenedBundle) -> ClientPolicy:
             predicates=tuple(Literal.from_json(one) for one in content.predicates),
             publishes=content.publishes,
             window_seconds=content.window_seconds,
-            blind=BlindProfile.of(content.domain, content.handle, types, content.blind),
+            blind=BlindProfile.of(
+                content.domain, content.handle, types, content.blind, content.ordered
+            ),
         )
     except RejectedError:
         raise

@@ -93,6 +93,7 @@ def seal_wish(
             filter=asked.clear,
             issued=int(issued),
             blind=asked.blind,
+            ordered=asked.ordered,
         ),
         signing_key=signing_key,
         recipient=home.sealing_key,

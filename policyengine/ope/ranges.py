@@ -211,6 +211,15 @@ class RangeCipher:
         specs = self._types.attributes(event_type)
         return tuple(spec.name for spec in specs if spec.blind == ORDER)
 
+    def slots(self, event_type: str) -> tuple[str, ...]:
+        """Names of the slots of all keys that count for an event type, sorted.
+
+        Raises:
+            InputError: `unknown` for the type.
+        """
+        held = (self._held(event_type, name) for name in self.attributes(event_type))
+        return tuple(sorted(one.key.slot.name for keys in held for one in keys))
+
     def encrypt_values(self, event_type: str, values: Mapping[str, Value]) -> RangeValues:
         """Encrypt what an event has of them, under the current keys.
 

@@ -40,6 +40,8 @@ from policyengine.bundles import (
     HomeAgent,
     Lease,
     Notice,
+    OrderedColumn,
+    OrderKey,
     SealedBundle,
     TagKey,
     TrustAnchors,
@@ -56,6 +58,8 @@ from policyengine.bundles import (
 )
 from policyengine.errors import DecodeError
 from policyengine.events import AttributeSpec, EventTypes, TypeSpec
+from policyengine.ope import RangeKey, Slot
+from policyengine.ope.keys import OrderScheme
 from policyengine.primitives.canonical import b64
 from policyengine.primitives.hpke import generate_sealing_key
 from policyengine.primitives.prf import prf
@@ -150,6 +154,7 @@ class Organisation:
     secret: bytes = field(default_factory=lambda: SYSTEM_RANDOM.token(32))
     removed: set[str] = field(default_factory=set)
     notices_through: dict[str, int] = field(default_factory=dict)
+    order_epochs: dict[int, tuple[str, OrderScheme]] = field(default_factory=dict)
 
     # keys, all derived from one secret of the test
 
@@ -164,6 +169,17 @@ class Organisation:
     def tag_key(self, overlay: str, epoch: int) -> bytes:
         """Key of an overlay's routing tags in an epoch."""
         return prf(self.secret, "tag", overlay, str(epoch))
+
+    def order_keys(self) -> list[tuple[RangeKey, str]]:
+        """Keys of order-preserving attributes, and the state of each."""
+        return [
+            (RangeKey(slot, scheme, prf(self.secret, "order", slot.name)), state)
+            for epoch, (state, scheme) in self.order_epochs.items()
+            for one in self.types
+            for attribute in one.attributes
+            if attribute.blind == "order-preserving"
+            for slot in (Slot(self.domain, one.name, attribute.name, epoch),)
+        ]
 
     # compiling
 
@@ -269,6 +285,10 @@ class Organisation:
             wraps=tuple(wraps),
             notices_through=self.notices_through.get(address, 0),
             splits=self._parts_over(agent.overlay),
+            ordered=tuple(
+                OrderedColumn(key.slot.type, key.slot.attribute, key.slot.epoch, state, key.scheme)
+                for key, state in self.order_keys()
+            ),
         )
 
     def _parts_over(self, overlay: str) -> dict[str, list[str]]:
@@ -318,6 +338,10 @@ class Organisation:
             predicates=tuple(one.to_json() for one in self._predicates("event.")),
             publishes=tuple(sorted({p.type for p in self.policies if p.action == "publish"})),
             window_seconds=self.window_seconds,
+            ordered=tuple(
+                OrderKey(key.slot.type, key.slot.attribute, key.slot.epoch, state, key.to_bytes())
+                for key, state in self.order_keys()
+            ),
         )
 
     def _home_agents(self, places: Mapping[str, str]) -> tuple[HomeAgent, ...]:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brokers.client.policy import ClientPolicy, PlannedPart, build_policy
+from brokers.client.wishes import Wish, seal_wish
 from brokers.control.sync import Identity, open_verified
 from brokers.data.handle import Effects, Workbench, handle_client_message, handle_hop
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
-from brokers.ports import Outgoing
+from brokers.ports import ComparatorPort, Outgoing
 from brokers.snapshot import DomainSnapshot, build_snapshot
+from policyengine.blind import Context
 from policyengine.bundles import (
     Delivery,
     PublicationPart,
@@ -23,6 +25,7 @@ from policyengine.bundles import (
     open_reply,
     seal_publication,
 )
+from policyengine.ope import RangeIndex
 from policyengine.primitives.rand import SYSTEM_RANDOM
 from tests.support.data_plane import Organisation
 
@@ -64,16 +67,20 @@ class PureAgent:
     now: float = NOW
     oldest: float = NOW - 3600
     seen: set[bytes] = field(default_factory=set)
+    comparator: ComparatorPort | None = None
 
     def __post_init__(self) -> None:
         self.snapshot = agent_snapshot(self.organisation, self.name)
+        self.ranges = RangeIndex(self.comparator)
 
     def bench(self) -> Workbench:
         """The workbench of its next message."""
         keys = self.organisation.agents[self.name].keys
         return Workbench(
             snapshot=self.snapshot,
-            subscriptions=SubscriptionIndex.build(self.snapshot, self.subscriptions),
+            subscriptions=SubscriptionIndex.build(
+                self.snapshot, self.subscriptions, ranges=self.ranges
+            ),
             sealing_key=keys.sealing,
             signing_key=keys.signing,
             now=self.now,
@@ -118,7 +125,10 @@ def publication(
     policy = client_policy(organisation, handle)
     planned: PlannedPart = policy.plan(event_type, values)[part]
     home = policy.homes[planned.overlay]
-    epoch, tags = policy.tags(planned.overlay, values)
+    epoch, tags = policy.tags(planned.overlay, values, event_type)
+    hidden = policy.blind.hide(
+        event_type, planned.values, values, Context(identifier, part), whole=planned.parts == 1
+    )
     made: dict[str, Any] = {
         "domain": organisation.domain,
         "publication": identifier,
@@ -131,7 +141,9 @@ def publication(
         "policy": policy.digest,
         "issued": int(issued),
         "tags": tags,
-        "attributes": planned.values,
+        "attributes": hidden.attributes,
+        "blind": hidden.blind,
+        "ordered": hidden.ordered,
     }
     target = organisation.agents[agent or home.agent]
     sealed = seal_publication(
@@ -141,6 +153,32 @@ def publication(
         agent=target.name,
     )
     return encode_framed("publication", sealed)
+
+
+def subscription(
+    organisation: Organisation,
+    handle: str,
+    event_type: str,
+    text: str,
+    *,
+    request: str = "1" * 32,
+    issued: float = NOW,
+    policy: ClientPolicy | None = None,
+) -> bytes:
+    """What a subscriber's client asks of its first home agent."""
+    policy = policy or client_policy(organisation, handle)
+    sealed = seal_wish(
+        Wish.of(event_type, text),
+        "subscribe",
+        next(iter(policy.homes.values())),
+        domain=organisation.domain,
+        client=handle,
+        request=request,
+        issued=issued,
+        signing_key=organisation.clients[handle].keys.signing,
+        asked=policy.blind.ask(event_type, text),
+    )
+    return encode_framed("subscribe", sealed)
 
 
 def deliveries(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from policyengine.attributes import AttributeType
 from policyengine.bundles import (
     AgentContent,
     AgentRef,
@@ -21,7 +22,10 @@ from policyengine.bundles import (
     TagKey,
     TrustAnchors,
 )
+from policyengine.bundles.ordered import columns_by_name
 from policyengine.errors import DecodeError, InputError
+from policyengine.events import AttributeSpec, EventTypes, TypeSpec
+from policyengine.ope import RangeCipher, RangeKey, Slot
 from policyengine.primitives import dumps, loads
 from tests.support import bundle_samples as samples
 
@@ -231,3 +235,35 @@ def test_what_bundles_say_of_order_is_optional(content):
     assert type(content).from_json(whole) == replace(content, ordered=())
     with pytest.raises(DecodeError):
         type(content).from_json({**whole, "ordered": []})
+
+
+def test_columns_are_named_as_ciphertexts_name_them():
+    types = EventTypes([TypeSpec("T", None, (
+        AttributeSpec("number", AttributeType("int", minimum=0, maximum=9)),
+        AttributeSpec("text", AttributeType("string")),
+    ))])  # fmt: skip
+    number = OrderedColumn("T", "number", 1, "current", "sbm1")
+    text = OrderedColumn("T", "text", 2, "draining", "sbm2")
+    found = columns_by_name("d", (number, text), types)
+    secret = b"k" * 32
+    values = [
+        RangeKey(Slot("d", "T", one.attribute, one.epoch), one.scheme, secret)
+        for one in (number, text)
+    ]
+    cipher = RangeCipher(
+        EventTypes([TypeSpec("T", None, tuple(
+            AttributeSpec(one.name, one.type, (), "confidential", "order-preserving")
+            for one in types.attributes("T")
+        ))]),
+        [(key, True) for key in values],
+    )  # fmt: skip
+    made = cipher.encrypt_values("T", {"number": 3, "text": "x"})
+    assert set(found) == set(made.columns)
+    assert {name: found[name].attribute for name in made.columns} == found_attributes(made)
+    with pytest.raises(InputError):
+        columns_by_name("d", (OrderedColumn("T", "other", 1, "current", "sbm1"),), types)
+
+
+def found_attributes(made):
+    by_scheme = {"sbm1": "number", "sbm2": "text"}
+    return {name: by_scheme[event.scheme] for event in made.events for name, _ in event.values}

@@ -324,3 +324,13 @@ def test_a_filter_is_parted_where_both_parts_must_hold():
     with pytest.raises(InputError) as refused:
         split_filter(parse("carrier == 'UA' || delay > 1", schema), ORDERED)
     assert "`carrier`, `delay`" in refused.value.message
+
+
+def test_slots_tell_which_keys_count_for_a_type():
+    held = keys()
+    by = cipher(*((key, True) for key in held))
+    inherited = sorted(key.slot.name for key in held if key.slot.type == "Flight")
+    assert by.slots("Flight") == tuple(inherited)
+    assert by.slots("Departure") == tuple(sorted(key.slot.name for key in held))
+    with pytest.raises(InputError):
+        by.slots("Nothing")

@@ -23,6 +23,7 @@ from brokers.data.reasons import (
     MATCH_ONLY,
     NO_KEY,
     NOT_PERMITTED,
+    STALE,
     refuse,
 )
 from brokers.snapshot import DomainSnapshot
@@ -70,7 +71,7 @@ def admit_blind(
         permits: whether the publisher may write an attribute.
 
     Raises:
-        RejectedError: `malformed`, `no-share`, `epoch-unknown` or `epoch-retired`.
+        RejectedError: `malformed`, `no-share`, `stale`, `epoch-unknown` or `epoch-retired`.
     """
     if not part.blind:
         return AdmittedBlind()
@@ -82,6 +83,7 @@ def admit_blind(
         refuse(MALFORMED, "what agents may not read is of another domain")
     share = share_of(snapshot, named_blind_epoch(snapshot, sent.place.epoch), part.publisher)
     _check_declared(sent, snapshot.specs[part.type])
+    _check_carried(snapshot, part, sent)
     known = {spec.name for spec in snapshot.specs[event_type] if spec.blind}
     allowed = {name for name in known if permits(name)}
     try:
@@ -104,6 +106,14 @@ def _check_declared(sent: BlindPart, specs: Iterable[AttributeSpec]) -> None:
     ):
         if not given <= wanted:
             refuse(MALFORMED, "the part hides attributes that its type does not hide so")
+
+
+def _check_carried(snapshot: DomainSnapshot, part: PublicationPart, sent: BlindPart) -> None:
+    """A part hides only what it may carry, so that no overlay gets what another was to have."""
+    if part.parts == 1 or snapshot.splits is None:
+        return
+    if not snapshot.splits.get(part.type, frozenset()).issuperset(sent.names):
+        refuse(STALE, "events of this type are split otherwise, by the policy in force here")
 
 
 # events

@@ -26,6 +26,7 @@ from policyengine.bundles import (
     seal_publication,
 )
 from policyengine.events import AttributeSpec, EventTypes, TypeSpec
+from policyengine.primitives.canonical import b64
 from policyengine.primitives.rand import SeededRandom
 from tests.support.data_plane import Agent, Client, Organisation, Policy
 from tests.support.pure_agents import NOW, PureAgent, client_policy, deliveries
@@ -191,6 +192,15 @@ def clinic(*, suffix: str = "", **changes: Any) -> BlindOrganisation:
         "clients": {client.handle: client for client in clients},
     }
     return BlindOrganisation(**{**made, **changes})
+
+
+def forms_of(secret: str) -> list[bytes]:
+    """A text as it may stand in bytes: plain, in JSON, in base64 at any offset."""
+    plain = secret.encode()
+    shifted = [b64(b" " * offset + plain).encode()[4:-4] for offset in range(3)]
+    # shorter ones stand in any ciphertext by chance
+    found = [plain, plain.lower(), plain.hex().encode(), *shifted]
+    return [form for form in found if len(form) >= 8]
 
 
 # clients as pure functions

@@ -337,6 +337,24 @@ def test_what_is_hidden_never_travels_in_clear_even_where_its_publisher_sends_it
     assert got["p-doctor"][0].attributes == {"ward": "north"}
 
 
+def test_a_part_hides_only_what_it_is_to_carry() -> None:
+    splits = {
+        "Reading": [
+            {"overlay": "a", "attributes": ["ward", "patient"]},
+            {"overlay": "b", "attributes": ["pulse", "trial"]},
+        ]
+    }
+    organisation = clinic(splits=splits)
+    first, second = (
+        blind_part(organisation, "p-device", READING, part=number) for number in (0, 1)
+    )
+    assert _refused(organisation, replace(first, blind=second.blind)) == "stale"
+    accepted = PureAgent(organisation, "alpha").client_message(
+        message_of(organisation, first, "alpha")
+    )
+    assert accepted.refusal is None
+
+
 def test_values_open_in_their_own_event_and_part_only() -> None:
     beta = PureAgent(CLINIC, "beta")
     subscribe(beta, "p-doctor")

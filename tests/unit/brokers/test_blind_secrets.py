@@ -21,13 +21,13 @@ from policyengine.bundles import (
     open_hop,
     open_publication,
 )
-from policyengine.primitives.canonical import b64
 from policyengine.primitives.rand import SYSTEM_RANDOM
 from tests.support.blind import (
     READING,
     SECRETS,
     blind_part,
     clinic,
+    forms_of,
     message_of,
     received,
     subscribe,
@@ -47,18 +47,9 @@ CLINIC = clinic()
 # what agents see
 
 
-def _forms(secret: str) -> list[bytes]:
-    """A text as it may stand in bytes: plain, in JSON, in base64 at any offset."""
-    plain = secret.encode()
-    shifted = [b64(b" " * offset + plain).encode()[4:-4] for offset in range(3)]
-    # shorter ones stand in any ciphertext by chance
-    found = [plain, plain.lower(), plain.hex().encode(), *shifted]
-    return [form for form in found if len(form) >= 8]
-
-
 def _assert_free(data: bytes) -> None:
     for secret in SECRETS:
-        for form in _forms(secret):
+        for form in forms_of(secret):
             assert form not in data
 
 

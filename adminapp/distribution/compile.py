@@ -144,8 +144,7 @@ def _jobs(snapshot: Snapshot) -> Iterator[Job]:
             contents.agent_content(snapshot, agent),
         )
     for subject in snapshot.domain.subjects:
-        # A client's library takes part in one domain: a bundle of another it would refuse.
-        if subject.homes and not subject.agreements:
+        if subject.homes:
             yield Job(
                 addresses.audience("client", subject.handle),
                 subject.sealing_key,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from adminapp.core.authority import BlindClient, get_authority
 from adminapp.distribution import blindkeys, encodings, epochs
@@ -113,13 +114,14 @@ def client_content(snapshot: Snapshot, subject: PlainSubject) -> ClientContent:
     """Everything that one client holds: tag keys and predicates only where it publishes."""
     domain = snapshot.domain
     published = published_types(domain, subject)
-    publishes = bool(published) or subject.kind in _PUBLISHING_KINDS
+    local = not subject.agreements
+    publishes = bool(published) or (local and subject.kind in _PUBLISHING_KINDS)
     predicates = event_predicates(domain, published) if publishes else ()
     return ClientContent(
         domain=domain.name,
         handle=subject.handle,
         homes=_homes(domain, subject),
-        types=domain.types,
+        types=domain.types if local else _opened_types(domain, subject),
         splits=_splits(domain, subject) if publishes else {},
         tag_keys=_tag_keys(snapshot.epochs, subject) if publishes else (),
         predicates=tuple(predicate.to_json() for predicate in predicates),
@@ -128,6 +130,17 @@ def client_content(snapshot: Snapshot, subject: PlainSubject) -> ClientContent:
         blind=_client_blind(snapshot, subject),
         ordered=_ordered(snapshot, subject),
     )
+
+
+def _opened_types(domain: PlainDomain, guest: PlainSubject) -> tuple[Mapping[str, Any], ...]:
+    """The types that a guest's agreements open, with what they share events with."""
+    concerned = {
+        name
+        for policy in domain.policies
+        if policy.agreement in guest.agreements
+        for name in domain.families[policy.type]
+    }
+    return tuple(spec for spec in domain.types if spec["name"] in concerned)
 
 
 def _agent_blind(snapshot: Snapshot, agent: PlainAgent) -> tuple[BlindAgentEpoch, ...]:

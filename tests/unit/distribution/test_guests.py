@@ -296,14 +296,30 @@ def test_agents_must_hold_a_withdrawal_before_they_get_a_lease(town: Town) -> No
     ).exists()
 
 
-def test_guests_get_no_bundle_of_the_provider(town: Town) -> None:
-    """Their library takes part in one domain and would refuse it."""
+def test_guests_hold_the_types_that_were_opened_and_no_key(town: Town) -> None:
+    """Their own domain's bundle stays beside it: a client takes part in several."""
     town.permit("officers", 'subject.role == "officer"')
+    catalog.create_event_type(actor=None, domain=town.police, name="Payroll")
     town.agree()
     town.plane.settle()
-    chief = town.plane.audiences[f"client:{town.chief.handle}"]
-    assert set(chief.bundles) == {"fire"}
+    chief, cook = (town.plane.audiences[f"client:{who.handle}"] for who in (town.chief, town.cook))
+    assert set(chief.bundles) == {"fire", "police"}
+    assert set(cook.bundles) == {"fire"}  # no role of the agreement's
+    policy = build_policy(chief.bundles["police"])
+    assert policy.types.names == ("Incident",)
+    assert set(policy.homes) == {"a"}
+    assert (policy.tag_keys, policy.predicates, policy.publishes) == ({}, (), ())
     assert not chief.refusals
+
+
+def test_guests_publish_what_was_opened_for_publishing(town: Town) -> None:
+    town._policy("anybody", "publish", "true")
+    town.agree(opens=[{"type": "Incident", "action": "publish", "attributes": None}])
+    town.plane.settle()
+    chief = town.plane.audiences[f"client:{town.chief.handle}"]
+    policy = build_policy(chief.bundles["police"])
+    assert policy.publishes == ("Incident",)
+    assert policy.can_tag
 
 
 def test_an_agreement_that_lapses_is_compiled_away(town: Town) -> None:

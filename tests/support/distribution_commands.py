@@ -21,6 +21,8 @@ django.setup()
 
 from django.db import close_old_connections  # noqa: E402
 
+from adminapp.agreements import services as agreements  # noqa: E402
+from adminapp.agreements.models import Agreement  # noqa: E402
 from adminapp.changes.loading import load as load_files  # noqa: E402
 from adminapp.core.authority import get_authority  # noqa: E402
 from adminapp.distribution import selectors, services  # noqa: E402
@@ -49,16 +51,19 @@ def register(agents: str) -> list[str]:
     return sorted(wanted)
 
 
-def load(name: str, folder: str, brokers_file: str, anchors: str) -> dict[str, str]:
-    """Load a sample and make a profile for each principal: name -> folder."""
-    load_files([SAMPLES / f"{name}.yaml"])
+def load(names: str, folder: str, brokers_file: str, anchors: str) -> dict[str, str]:
+    """Load samples, or files, and make a profile for each principal: name -> folder."""
+    load_files(
+        [Path(n) if n.endswith(".yaml") else SAMPLES / f"{n}.yaml" for n in names.split(",")]
+    )
     profiles: dict[str, str] = {}
-    for principal in Principal.objects.filter(domain__name=name):
+    for principal in Principal.objects.select_related("domain"):
+        assert principal.name not in profiles, "two samples have a principal of one name"
         profile = Path(folder) / principal.name
         keys = create_profile(
             profile,
             handle=principal.handle,
-            domain=name,
+            domain=principal.domain.name,
             brokers_file=Path(brokers_file),
             anchors_file=Path(anchors),
         )
@@ -70,6 +75,19 @@ def load(name: str, folder: str, brokers_file: str, anchors: str) -> dict[str, s
         )
         profiles[principal.name] = str(profile)
     return profiles
+
+
+def agree(name: str) -> int:
+    """Have both sides accept whatever a domain has proposed; how much that was."""
+    found = Agreement.objects.filter(provider__name=name, state=Agreement.State.PROPOSED)
+    for row in (rows := list(found)):
+        last = row.rounds.latest("number")
+        for side in ("provider", "consumer"):
+            agreements.accept_agreement(
+                actor=None, agreement=row, number=last.number, digest=last.digest, side=side
+            )
+            row.refresh_from_db()
+    return len(rows)
 
 
 def progress(name: str) -> dict[str, Any]:
@@ -120,7 +138,17 @@ def open_revocations() -> int:
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     command.__name__.replace("_", "-"): command
-    for command in (register, load, progress, revoke, revocation, jobs, epochs, open_revocations)
+    for command in (
+        register,
+        load,
+        agree,
+        progress,
+        revoke,
+        revocation,
+        jobs,
+        epochs,
+        open_revocations,
+    )
 }
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ class Site:
         folder: for all state.
         brokers_file: function: account -> brokers file.
         environment: further settings.
+        agents: overlay of each agent.
+        agent_brokers: function: agent -> its own brokers file; without it all share one.
+        lease_interval: seconds between two leases of an agent.
     """
 
     def __init__(
@@ -31,8 +34,15 @@ class Site:
         folder: Path,
         brokers_file: Callable[[str], Path],
         environment: dict[str, str] | None = None,
+        *,
+        agents: Mapping[str, str] = AGENTS,
+        agent_brokers: Callable[[str], Path] | None = None,
+        lease_interval: float = 1.0,
     ) -> None:
         self.folder = folder
+        self.lease_interval = lease_interval
+        self.agents = dict(agents)
+        self._agent_brokers = agent_brokers or (lambda _: brokers_file("agents"))
         self.anchors = folder / "anchors.json"
         self._brokers_file = brokers_file
         self.environment = {
@@ -50,8 +60,8 @@ class Site:
         self.profiles: dict[str, str] = {}
         self._commands: subprocess.Popen[str] | None = None
 
-    def start(self, sample: str) -> None:
-        """Start everything with one sample loaded; `profiles` are the principals' folders."""
+    def start(self, *samples: str) -> None:
+        """Start everything with samples (or files) loaded; `profiles` are people's folders."""
         self.run(
             "-m", "tasks.authority", "init", *self._authority(), "--anchors", str(self.anchors)
         )
@@ -59,12 +69,12 @@ class Site:
                   self.environment["PORTCULLIS_AUTHORITY_SOCKET"])  # fmt: skip
         self.parts["authority"].wait_for_text("answering", seconds=20)
         self.run("manage.py", "migrate", "--no-input")
-        keys = {name: self._agent_keys(name, overlay) for name, overlay in AGENTS.items()}
+        keys = {name: self._agent_keys(name, overlay) for name, overlay in self.agents.items()}
         self.call("register", json.dumps(keys))
         clients, brokers = str(self.folder / "clients"), str(self._brokers_file("clients"))
-        self.profiles = self.call("load", sample, clients, brokers, str(self.anchors))
+        self.profiles = self.call("load", ",".join(samples), clients, brokers, str(self.anchors))
         self.control()
-        for name in AGENTS:
+        for name in self.agents:
             self.agent(name)
 
     def control(self) -> None:
@@ -89,10 +99,10 @@ class Site:
         config = folder / "agent.toml"
         if not config.exists():
             config.write_text(
-                f'name = "{name}"\noverlay = "{AGENTS[name]}"\nstate = "state"\n'
-                f'brokers_file = "{self._brokers_file("agents")}"\n'
+                f'name = "{name}"\noverlay = "{self.agents[name]}"\nstate = "state"\n'
+                f'brokers_file = "{self._agent_brokers(name)}"\n'
                 f'anchors_file = "{self.anchors}"\nhttp_port = {free_port()}\n'
-                "lease_interval = 1.0\n"
+                f"lease_interval = {self.lease_interval}\n"
             )
         self.part(name, "-m", "brokers.agent", "run", "--config", str(config))
 

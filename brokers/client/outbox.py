@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from brokers.client.dispatch import Parcel
-from brokers.client.errors import BufferFull
+from brokers.client.errors import BufferFull, Refused, refusal
 from brokers.client.policy import PlannedPart
 from brokers.client.vault import Vault, open_database, transaction
 from policyengine.attributes import Value
@@ -80,6 +80,11 @@ class RefusedEvent:
     values: Mapping[str, Value] = field(repr=False)
     reason: str
     message: str
+
+    @property
+    def error(self) -> Refused:
+        """The exception that `Publisher.publish` would have raised."""
+        return refusal(self.reason, self.message)
 
 
 class Outbox:

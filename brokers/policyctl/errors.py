@@ -16,7 +16,8 @@ class Exit(IntEnum):
     WAITING = 4  # kept as a change set that a second person decides
     SIGNED_OUT = 5  # no token, or one that is not valid
     STALE = 6  # it was changed in the meantime
-    UNREACHABLE = 7  # the server does not answer
+    UNREACHABLE = 7  # the server does not answer; publish, subscribe: no agent did
+    FEWER = 8  # subscribe: fewer events came than were asked for
 
 
 class Stop(Exception):

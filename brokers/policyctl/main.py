@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from brokers.policyctl import audit, changes, questions
+from brokers.policyctl import audit, changes, events, questions
 from brokers.policyctl.api import Api
 from brokers.policyctl.config import target
 from brokers.policyctl.errors import Exit, Stop
@@ -23,12 +23,14 @@ environment:
   PORTCULLIS_TOKEN       bearer token; never an argument, where others could see it
   PORTCULLIS_TOKEN_FILE  file of mode 0600 that holds it (--token-file)
   PORTCULLIS_CA          certificates to trust (--ca)
+  PORTCULLIS_PROFILE     profile folder of a publisher or subscriber (--profile)
 
 exit codes:
   0  done, or nothing to do       4  waits for a second person's approval
   1  error                        5  not signed in
   2  plan: changes are pending    6  changed by somebody else in the meantime
-  3  refused; explain: denied     7  the server does not answer
+  3  refused; explain: denied     7  the server, or an agent, does not answer
+                                  8  subscribe: fewer events than asked for
 """
 
 _SECRET = re.compile(r"pct_[A-Za-z0-9_-]+")
@@ -81,6 +83,7 @@ def main(
 def _run(
     args: argparse.Namespace, output: Output, environment: Mapping[str, str], opener: Opener | None
 ) -> Exit:
+    args.environment = environment
     given = () if args.offline else (Api((opener or _open)(args, environment)),)
     found: Exit = args.run(*given, output, args)
     return found
@@ -95,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
     """Everything that can be said."""
     whole = Parser(
         prog="policyctl",
-        description="Administer domains of Portcullis over its REST interface.",
+        description="Administer domains of Portcullis, and take part in them.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -110,6 +113,7 @@ def parser() -> argparse.ArgumentParser:
     _add_changes(commands)
     _add_questions(commands)
     _add_audit(commands)
+    _add_events(commands)
     return whole
 
 
@@ -190,3 +194,28 @@ def _add_audit(commands: argparse._SubParsersAction[Parser]) -> None:
     checked = _command(below, "verify", audit.verify, offline=True)
     checked.add_argument("file", type=Path, help="what `audit export` wrote")
     checked.add_argument("--key", type=Path, metavar="FILE", help="verifier key of the checkpoints")
+
+
+def _add_events(commands: argparse._SubParsersAction[Parser]) -> None:
+    sent = _command(commands, "publish", events.publish, offline=True)
+    sent.add_argument("--type", help="event type of every line; else each line names its own")
+    sent.add_argument("-f", "--file", type=Path, help="read there and not from standard input")
+    sent.add_argument(
+        "--durable",
+        action="store_true",
+        help="keep each event on disk before its result is told, and send what can be sent",
+    )
+    taken = _command(commands, "subscribe", events.subscribe, offline=True)
+    taken.add_argument("type", help="event type; its sub-types are included")
+    taken.add_argument("filter", nargs="?", default="", help="such as 'delay > 120'")
+    taken.add_argument("--count", type=_count, help="end after so many events")
+    taken.add_argument("--idle", type=_seconds, help="end after so many seconds without one")
+    taken.add_argument(
+        "--leave", action="store_true", help="end the subscription too; else events are kept for it"
+    )
+    for each in (sent, taken):
+        each.add_argument("--profile", type=Path, metavar="DIR", help="who takes part")
+        each.add_argument("--domain", help="where; the client's own domain if not given")
+        each.add_argument(
+            "--wait", type=_seconds, default=30.0, help="seconds for an answer; 30 if not given"
+        )

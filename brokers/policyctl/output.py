@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 FORMATS = ("table", "json", "yaml")
+_UNSEEN = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 Advance = Any  # rich's tasks are updated with keywords of many types
 
 
@@ -59,6 +61,17 @@ class Output:
         else:
             self._out.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
+    def line(self, value: Any) -> None:
+        """A result as one line of JSON, which whoever reads has at once.
+
+        Raises:
+            OSError: nobody reads any more.
+        """
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        # Allowed in JSON as they are, but a terminal would obey them.
+        self._out.write(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+        self._out.flush()
+
     def text(self, line: str, style: str = "") -> None:
         """A line for people; what came from outside is not read as markup."""
         self._console.print(Text(plain(line), style=style))
@@ -86,11 +99,14 @@ class Output:
             self._errors.print(Text(f"  {plain(line)}"))
 
     @contextmanager
-    def progress(self, what: str, *, total: int | None = None, size: bool = False) -> Iterator[Any]:
+    def progress(
+        self, what: str, *, total: int | None = None, size: bool = False, lines: bool = False
+    ) -> Iterator[Any]:
         """A bar on standard error; gives what is called with how far it is and the total.
 
         Args:
             size: whether bytes are counted.
+            lines: whether results are written meanwhile; on the same terminal they are enough.
         """
         counter: ProgressColumn = DownloadColumn() if size else MofNCompleteColumn()
         with Progress(
@@ -99,7 +115,7 @@ class Output:
             counter,
             console=self._errors,
             transient=True,
-            disable=not self.watched,
+            disable=not self.watched or (lines and self._out.isatty()),
         ) as bar:
             task = bar.add_task(what, total=total)
 

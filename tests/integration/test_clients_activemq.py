@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from brokers.client import (
     NotAuthorised,
     TimedOut,
 )
+from brokers.policyctl.errors import Exit
 from tests.support.agent_processes import ROOT, World
 from tests.support.data_plane import Organisation, Policy, airport, wait_until
 
@@ -264,3 +266,52 @@ def test_a_guest_takes_part_in_another_domain(world: World) -> None:
     (event,) = subscriber.events(timeout=3)
     assert (event.publication, event.domain) == (wanted.id, "harbour")
     assert dict(event.attributes) == {"delay": 130}
+
+
+def shell(*words: object) -> subprocess.Popen[str]:
+    """`policyctl` in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "brokers.policyctl", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_shell_takes_part(world: World) -> None:
+    world.start()
+    taken = ("subscribe", "Flight", "delay > 100", "--profile", world.profile("p-ua"))
+    # Durable: what comes while nobody listens is there the next time.
+    first = shell(*taken, "--idle", "1")
+    assert (*first.communicate(timeout=60), first.returncode) == ("", "", Exit.OK)
+    lines = [
+        {"type": "Flight", "attributes": FLIGHT},
+        {"type": "Flight", "attributes": {**FLIGHT, "delay": 1}},
+        {"type": "Train", "attributes": {}},
+        {"type": "Flight", "attributes": {**FLIGHT, "delay": 200}},
+    ]
+    given = shell("publish", "--profile", world.profile("p-airport"))
+    out, err = given.communicate("".join(json.dumps(line) + "\n" for line in lines), timeout=60)
+    told = {one["line"]: one for one in map(json.loads, out.splitlines())}
+    assert [told[n]["accepted"] for n in (1, 2, 3, 4)] == [True, True, False, True], err
+    assert (told[3]["reason"], given.returncode) == ("unknown-type", Exit.ERROR)
+    # Killed in the middle: nothing that was not written is gone.
+    reader = shell(*taken)
+    assert reader.stdout is not None
+    seen = [reader.stdout.readline()]
+    reader.kill()
+    rest, _ = reader.communicate(timeout=20)
+    last = shell(*taken, "--idle", "3", "--leave")
+    out, err = last.communicate(timeout=60)
+    assert (last.returncode, err) == (Exit.OK, "")
+    events = [json.loads(line) for line in [*seen, *rest.splitlines(), *out.splitlines()]]
+    assert {one["publication"] for one in events} == {told[1]["id"], told[4]["id"]}
+    assert len(events) <= 3
+    assert {one["attributes"]["delay"] for one in events} == {130, 200}
+    kept = shell("publish", "--durable", "--type", "Flight", "--profile", world.profile("p-kiosk"))
+    out, _ = kept.communicate(json.dumps(FLIGHT) + "\n", timeout=60)
+    first_line, refused = map(json.loads, out.splitlines())
+    assert first_line == {"line": 1, "id": refused["id"], "kept": True}
+    assert (refused["reason"], kept.returncode) == ("not-authorised", Exit.REFUSED)

@@ -1,0 +1,79 @@
+"""Every example of docs/clients.md runs, in order, against real agents and brokers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brokers.client import Publisher, Subscriber
+from tests.support.agent_processes import ROOT, World
+
+pytestmark = pytest.mark.activemq
+
+PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```(python|sh)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def world(
+    tmp_path: Path, brokers_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    made = World.make(tmp_path, brokers_file)
+    (tmp_path / "profiles").mkdir()
+    for name, short in (("airport", "p-airport"), ("united", "p-ua"), ("kiosk", "p-kiosk")):
+        (tmp_path / "profiles" / name).symlink_to(made.profile(short))
+    monkeypatch.chdir(tmp_path)
+    yield made
+    made.close()
+
+
+def run_shell(text: str, folder: Path) -> str:
+    command = f'policyctl() {{ "{sys.executable}" -m brokers.policyctl "$@"; }}\n{text}'
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    return done.stdout
+
+
+def test_the_examples_run(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [kind for kind, _ in EXAMPLES].count("python") == 9
+    world.start()
+    # Subscriptions are durable: what examples publish is there for those that read.
+    with Subscriber("profiles/united") as subscriber:
+        subscriber.subscribe("Flight", "delay > 120", timeout=20)
+    names: dict[str, Any] = {}
+    shell: list[str] = []
+    for kind, text in EXAMPLES:
+        if "def store" in text:
+            with Publisher("profiles/airport") as publisher:
+                stored = publisher.publish("Flight", {"carrier": "UA", "delay": 500}, timeout=20)
+        if kind == "python":
+            exec(compile(text, "docs/clients.md", "exec"), names)
+        else:
+            shell.append(run_shell(text, world.folder))
+    said = capsys.readouterr().out
+    assert "Flight 130 {}" in said
+    assert len(names["accepted"]) == 20
+    assert list(names["table"]) == [stored.id]
+    assert names["handled"] == 1
+    assert "no policy permits it: not-authorised" in said
+    assert "{'carrier': 'UA', 'delay': 9}" in said
+    assert "('flights',)" in said
+    (out,) = shell
+    told, kept, *events = map(json.loads, out.splitlines())
+    assert (told["accepted"], kept["kept"]) == (True, True)
+    assert sorted(event["attributes"]["delay"] for event in events) == [130, 140]

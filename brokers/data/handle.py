@@ -27,6 +27,7 @@ from brokers.data.route import accept_hop, route
 from brokers.data.subscriptions import (
     Subscription,
     SubscriptionIndex,
+    check_room,
     judge_subscribe,
     subscription_of,
 )
@@ -67,6 +68,8 @@ class Workbench:
         seen: whether a key was handled before.
         random: source of nonces.
         forwarding: what is known of the overlay; None sends every event to all agents.
+        begun: handle -> name -> size of its subscriptions as this batch leaves them, where it
+            changes any.
     """
 
     snapshot: DomainSnapshot
@@ -78,6 +81,7 @@ class Workbench:
     seen: Callable[[bytes], bool]
     random: RandomSource
     forwarding: Forwarding | None = None
+    begun: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -254,8 +258,19 @@ def _subscribe(bench: Workbench, payload: bytes) -> Effects:
     if bench.seen(key):
         return Effects(outgoing=outgoing, counts=(("duplicates", 1),))
     seen = ((key, request.issued),)
+    held = bench.begun.get(request.client)
+    if held is None:
+        held = dict(bench.subscriptions.held.get(request.client, {}))
     if request.action == "subscribe":
-        return Effects(outgoing, seen, subscribed=(subscription_of(request),))
+        one = subscription_of(request)
+        try:
+            check_room(held, one)
+        except RejectedError as error:
+            return _refuse_subscribe(bench, request, error)
+        bench.begun[request.client] = {**held, one.identifier: one.size}
+        return Effects(outgoing, seen, subscribed=(one,))
+    held.pop(request.subscription, None)
+    bench.begun[request.client] = held
     place = (request.domain, request.client, request.subscription)
     return Effects(outgoing, seen, unsubscribed=(place,))
 

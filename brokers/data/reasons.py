@@ -24,6 +24,7 @@ NOT_PERMITTED: Final = "not-permitted"
 CONDITION: Final = "condition"
 NO_SHARE: Final = "no-share"
 MATCH_ONLY: Final = "match-only"
+TOO_MANY: Final = "too-many-subscriptions"
 FAILED: Final = "failed"
 COMPARATOR_AWAY: Final = "comparator-away"
 

@@ -29,6 +29,7 @@ from brokers.data.reasons import (
     MALFORMED,
     REVOKED,
     STALE,
+    TOO_MANY,
     UNKNOWN_CLIENT,
     UNKNOWN_TYPE,
     refuse,
@@ -41,6 +42,11 @@ from policyengine.bundles import SignedSubscribe, SubscribeRequest
 from policyengine.errors import DecodeError, InputError, RejectedError
 from policyengine.events import AttributeSpec
 from policyengine.ope import RangeIndex
+
+MOST_SUBSCRIPTIONS = 1_000
+"""Subscriptions of one client in one domain, so that none fills an agent's memory."""
+MOST_CHARACTERS = 4 * 2**20
+"""Characters of all of a client's filters in one domain."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,11 @@ class Subscription:
     filter: str
     blind: str = ""
     ordered: str = ""
+
+    @property
+    def size(self) -> int:
+        """How much its texts take, in characters."""
+        return sum(len(text) for text in vars(self).values())
 
 
 def compile_filter(text: str, specs: Iterable[AttributeSpec]) -> Expression | None:
@@ -173,6 +184,7 @@ class SubscriptionIndex:
         wishes: event type -> an index of the same.
         compiled: what each subscription asks for.
         ranges: what is asked of order-preserving attributes; it outlives this index.
+        held: handle -> names of its subscriptions with their size.
     """
 
     by_type: Mapping[str, Mapping[str, Interest]]
@@ -181,6 +193,7 @@ class SubscriptionIndex:
     wishes: Mapping[str, TypeWishes] = field(default_factory=dict)
     compiled: Mapping[Subscription, Wanted] = field(default_factory=dict)
     ranges: RangeIndex | None = None
+    held: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -206,8 +219,10 @@ class SubscriptionIndex:
         known = {} if previous is None else previous.compiled
         compiled: dict[Subscription, Wanted] = {}
         asked: dict[Hashable, RangeWish] = {}
+        held: dict[str, dict[str, int]] = defaultdict(dict)
         broken = []
         for subscription in subscriptions:
+            held[subscription.handle][subscription.identifier] = subscription.size
             try:
                 asks = known.get(subscription) or _wanted(snapshot, subscription, store)
                 covered = snapshot.types.subtree(subscription.type)
@@ -229,7 +244,7 @@ class SubscriptionIndex:
             [one.blind for one in _all(by_type) if one.blind is not None],
         )
         wishes = _wishes(snapshot, by_type, {} if previous is None else previous.wishes)
-        return cls(by_type, tuple(broken), store, wishes, compiled, ranges)
+        return cls(by_type, tuple(broken), store, wishes, compiled, ranges, held)
 
     def may_want(
         self,
@@ -334,6 +349,23 @@ def _check_interest(snapshot: DomainSnapshot, request: SubscribeRequest) -> None
         refuse(INVALID_FILTER, f"{error.message}{place}")
     check_blind_filters(snapshot, request.client, request.type, request.blind)
     check_range_filter(snapshot, request.type, request.ordered)
+
+
+def check_room(held: Mapping[str, int], one: Subscription) -> None:
+    """Refuse a subscription beyond what one client may have at an agent.
+
+    Args:
+        held: name -> size of what the client has; one of the same name makes room.
+        one: the new one.
+
+    Raises:
+        RejectedError: `too-many-subscriptions`.
+    """
+    others = [size for name, size in held.items() if name != one.identifier]
+    if len(others) >= MOST_SUBSCRIPTIONS:
+        refuse(TOO_MANY, f"a client has at most {MOST_SUBSCRIPTIONS} subscriptions at an agent")
+    if sum(others) + one.size > MOST_CHARACTERS:
+        refuse(TOO_MANY, f"a client's filters have at most {MOST_CHARACTERS} characters together")
 
 
 def subscription_of(request: SubscribeRequest) -> Subscription:

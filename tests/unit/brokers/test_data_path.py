@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from brokers.data.subscriptions import Subscription
+from brokers.data.handle import Effects, handle_client_message
+from brokers.data.subscriptions import MOST_SUBSCRIPTIONS, Subscription
 from brokers.snapshot import NO_RULES, index_of
 from policyengine.bundles import (
     SubscribeRequest,
@@ -397,6 +398,46 @@ def test_wrong_subscriptions_are_refused() -> None:
     effects = alpha.client_message(_request())
     assert effects.refusal is not None
     assert effects.refusal.reason == "revoked"
+
+
+def test_no_client_has_more_subscriptions_than_there_is_room_for() -> None:
+    alpha = PureAgent(ORGANISATION, "alpha")
+    for _ in range(MOST_SUBSCRIPTIONS - 1):
+        alpha.subscribe("p-ua", "Flight", "delay > 5")
+    # All in one batch, before any of it is in force.
+    bench = alpha.bench()
+
+    def ask(number: int, **changes: Any) -> Effects:
+        named = {"subscription": f"new{number}", **changes}
+        return handle_client_message(bench, _request(request=f"{number:032x}", **named))
+
+    assert ask(1).subscribed
+    refused = ask(2)
+    assert refused.refusal is not None
+    assert refused.refusal.reason == "too-many-subscriptions"
+    assert refused.subscribed == refused.seen == ()
+    assert "at most 1000" in replies(ORGANISATION, refused.outgoing)["p-ua"][0].message
+    assert ask(3, subscription="new1", filter="delay > 6").subscribed  # in its own place
+    assert ask(4, subscription="s0", action="unsubscribe").unsubscribed
+    assert ask(5).subscribed
+    assert ask(6).refusal is not None
+    # Another client has room of its own.
+    assert ask(7, client="p-nobody", signer="p-nobody").subscribed
+
+
+def test_a_clients_filters_have_a_bound_together() -> None:
+    alpha = PureAgent(ORGANISATION, "alpha")
+    alpha.subscriptions = [
+        Subscription("flights", "p-ua", f"s{n}", "Flight", "x" * 65_536) for n in range(63)
+    ]
+    effects = alpha.client_message(_request(filter=f'carrier == "{"x" * 60_000}"'))
+    assert effects.subscribed
+    alpha.subscriptions.append(*effects.subscribed)
+    effects = alpha.client_message(
+        _request(filter=f'carrier == "{"x" * 60_000}"', subscription="more", request="c" * 32)
+    )
+    assert effects.refusal is not None
+    assert effects.refusal.reason == "too-many-subscriptions"
 
 
 def test_parts_of_a_split_event_are_decided_alike_on_every_overlay() -> None:

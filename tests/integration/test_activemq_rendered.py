@@ -187,6 +187,45 @@ def test_too_large_a_frame_and_endless_headers_are_refused(rendered: Rendered) -
     assert rendered.connected("p-1")
 
 
+def test_malformed_frames_give_nothing_and_harm_nobody(rendered: Rendered) -> None:
+    target = "destination:/queue/pc.in.alpha.flights\n"
+    frames = [
+        b"\0" * 1000,
+        b"NONSENSE\n\n\0",
+        b"SEND\n\nno destination\0",
+        b"SEND\ndestination:\n\nx\0",
+        f"SEND\n{target}content-length:-5\n\nx\0".encode(),
+        f"SEND\n{target}content-length:nonsense\n\nx\0".encode(),
+        f"SEND\n{target}content-length:99999999999\n\nx\0".encode(),
+        f"SEND\n{target}{'h:x' * 40_000}\n\nx\0".encode(),
+        b"SUBSCRIBE\nid:x\n\n\0",
+        b"SUBSCRIBE\ndestination:/queue/pc.deliver.p-2\n\n\0",
+        b"ACK\nid:nothing\n\n\0",
+        b"BEGIN\n\n\0",
+        b"COMMIT\ntransaction:none\n\n\0",
+        b"CONNECT\naccept-version:1.2\nhost:x\nlogin:control\npasscode:x\n\n\0",
+    ]
+    became: set[str] = set()
+    for frame in frames:
+        with rendered.client("p-1") as client:
+            assert client.connect().command == "CONNECTED"
+            client._socket.settimeout(0.5)
+            with contextlib.suppress(OSError):
+                client._socket.sendall(frame)
+                answer = client._read()
+                assert answer.command in {"ERROR", "CONNECTED"}, (frame[:60], answer)
+            # Whatever it did to its connection, it became nobody else.
+            with contextlib.suppress(OSError):
+                client._socket.settimeout(5)
+                became.add(client.subscribe("pc.requests").command)
+    assert "RECEIPT" not in became
+    with rendered.client("alpha") as alpha:
+        assert alpha.connect().command == "CONNECTED"
+        assert alpha.subscribe("pc.in.alpha.flights").command == "RECEIPT"
+        while (message := alpha.receive(timeout=0.5)) is not None:
+            assert message.body in {b"x", b""}
+
+
 def test_a_full_store_refuses_and_the_control_queues_still_work(rendered: Rendered) -> None:
     transport, control = rendered.transport("alpha"), rendered.transport("control")
     transport.connect()

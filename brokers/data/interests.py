@@ -23,7 +23,7 @@ from policyengine.bundles import (
     seal_expression,
 )
 from policyengine.errors import InputError, PortcullisError
-from policyengine.events import Filter, may_hold, merge, merge_exactly
+from policyengine.events import Filter, covers, may_hold, merge, merge_exactly
 from policyengine.events import Subscription as Wanted
 from policyengine.events.implication import conjuncts
 from policyengine.primitives.rand import RandomSource
@@ -60,29 +60,42 @@ class Reducer:
             if one.handle in snapshot.clients and one.type in snapshot.specs:
                 texts[one.type].add(one.filter)
         whole = {name for name, asked in texts.items() if _everything(asked)}
-        found: list[Wanted] = []
-        for name in sorted(texts):
-            if whole.intersection(snapshot.types.ancestors(name)):
+        found: dict[str, tuple[Wanted, ...]] = {}
+        for name in _super_types_first(snapshot, texts):
+            above = snapshot.types.ancestors(name)
+            if whole.intersection(above):
                 continue  # the super-type is asked for as a whole
             if name in whole:
-                found.append(Wanted(name))
-            else:
-                found.extend(self._of_type(snapshot, name, frozenset(texts[name])))
-        if len(found) > MOST_INTERESTS:
-            return tuple({one.type: Wanted(one.type) for one in found}.values())
-        return tuple(found)
+                found[name] = (Wanted(name),)
+                continue
+            general = tuple(one for kind in above for one in found.get(kind, ()))
+            found[name] = self._of_type(snapshot, name, frozenset(texts[name]), general)
+        if sum(map(len, found.values())) > MOST_INTERESTS:
+            return tuple(Wanted(name) for name, each in found.items() if each)
+        return tuple(one for each in found.values() for one in each)
 
     def _of_type(
-        self, snapshot: DomainSnapshot, name: str, texts: frozenset[str]
+        self,
+        snapshot: DomainSnapshot,
+        name: str,
+        texts: frozenset[str],
+        general: tuple[Wanted, ...],
     ) -> tuple[Wanted, ...]:
-        state = (snapshot.digest, texts)
+        state = (snapshot.digest, texts, general)
         known = self._known.get(name)
         if known is None or known[0] != state:
+            types = snapshot.types
             asked = [_wanted(snapshot, name, text) for text in sorted(texts)]
-            few = merge(snapshot.types, dict(enumerate(asked))).kept.values()
-            known = (state, merge_exactly(snapshot.types, few))
+            few = merge_exactly(types, merge(types, dict(enumerate(asked))).kept.values())
+            # What is asked for of a super-type stands for what it covers of this one.
+            left = (one for one in few if not any(covers(types, above, one) for above in general))
+            known = (state, tuple(left))
             self._known[name] = known
         return known[1]
+
+
+def _super_types_first(snapshot: DomainSnapshot, names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: (len(snapshot.types.ancestors(name)), name))
 
 
 def _everything(texts: set[str]) -> bool:

@@ -12,8 +12,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from brokers.data.interests import Reducer
+from brokers.data.subscriptions import Subscription
+from policyengine.attributes import evaluate
 from policyengine.bundles import rendezvous
-from tests.support.overlay import AGENTS, TYPES, Overlay
+from policyengine.events import covers
+from tests.support.overlay import AGENTS, TYPES, Overlay, snapshot
 
 FILTERS = {
     "": lambda _: True,
@@ -196,3 +200,24 @@ def test_nobody_without_an_interest_gets_an_event(wishes, home, kind, values) ->
     assert sum(number for name, number in sent.items() if name not in wanting) <= 1
     got = life.overlay.delivered()
     assert {handle for handle, every in got.items() if every} == life.wanting(kind, values)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(TYPE, st.sampled_from(list(FILTERS))), max_size=8), TYPE, VALUES)
+def test_what_is_told_stands_for_every_wish_and_for_none_twice(wishes, kind, values) -> None:
+    home = snapshot(AGENTS[0])
+    asked = [
+        Subscription("world", f"sub-{AGENTS[0]}", f"s{number}", event_type, text)
+        for number, (event_type, text) in enumerate(wishes)
+    ]
+    told = Reducer().wanted(home, asked)
+    for one in told:
+        assert not any(covers(home.types, other, one) for other in told if other is not one)
+    # Its own keys show this agent all that its interests test.
+    met = any(
+        is_a(kind, one.type)
+        and all(bool(evaluate(each.expression, values)) for each in one.filters)
+        for one in told
+    )
+    wanted = any(is_a(kind, each) and FILTERS[text](values) for each, text in wishes)
+    assert met == wanted

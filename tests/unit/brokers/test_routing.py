@@ -57,6 +57,10 @@ def test_only_what_nothing_else_covers_is_told() -> None:
     assert len(merged) == 1
     assert [one.type for one in wanted(("News", ""), ("Tennis", "level == 1"))] == ["News"]
     assert [one.type for one in wanted(("News", ""), ("Weather", ""))] == ["News", "Weather"]
+    below = wanted(("News", "level > 2"), ("Tennis", "level > 4"), ("Sport", "level > 1"))
+    assert [
+        (one.type, [each["expression"] for each in one.to_json()["filters"]]) for one in below
+    ] == [("News", ["level > 2"]), ("Sport", ["level > 1"])]
 
 
 def test_beyond_so_many_filters_the_whole_type_is_told() -> None:

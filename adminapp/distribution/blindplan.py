@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from adminapp.catalog.mapping import SUBJECT
+from adminapp.catalog.mapping import EVENT, SUBJECT
 from adminapp.distribution.plan import (
     PlainDomain,
     PlainPolicy,
@@ -101,6 +101,27 @@ class BlindPlan:
             for name in self._published(subject)
             if self.terms.get(name)
         }
+
+    def told(self, subject: PlainSubject, published: Iterable[str]) -> tuple[Literal, ...]:
+        """What else a publisher of these types must test events for: equality and presence.
+
+        Of what is hidden tags tell what policies ask for and no more, so that agents cannot see
+        by them that two events agree. An attribute that is compared with one of a *reader's* is
+        told where a term says so (`ReadTerm.joins`).
+        """
+        families = self.domain.families
+        kin = frozenset(name for kind in published for name in families.get(kind, ()))
+        hidden = {f"{EVENT}{spec.name}" for kind in kin for spec in self.hidden.get(kind, ())}
+        found: dict[str, Literal] = {}
+        for policy in self.domain.policies if hidden else ():
+            for each in policy.conjunctions if policy.type in kin else ():
+                own = () if policy.action == "subscribe" else _own(each, subject)
+                found |= {
+                    literal_token(test): test
+                    for test in (*each.event, *own)
+                    if test.attribute in hidden and test.op in ("==", "has")
+                }
+        return tuple(found[token] for token in sorted(found))
 
     def ordered(self, subject: PlainSubject) -> tuple[tuple[str, str], ...]:
         """Order-preserving attributes that a client needs the keys of: (declaring type, name)."""
@@ -197,6 +218,15 @@ def _permits(policy: PlainPolicy, subject: PlainSubject) -> bool:
         for each in policy.conjunctions
         for values in subject.variants
     )
+
+
+def _own(each: PolicyConjunction, subject: PlainSubject) -> list[Literal]:
+    return [
+        Literal(join.right, "==", values[join.left])
+        for join in each.joins
+        for values in subject.variants
+        if join.left in values
+    ]
 
 
 def _term(each: PolicyConjunction, made: dict[PolicyConjunction, ReadTerm]) -> ReadTerm:

@@ -117,6 +117,7 @@ def client_content(snapshot: Snapshot, subject: PlainSubject) -> ClientContent:
     local = not subject.agreements
     publishes = bool(published) or (local and subject.kind in _PUBLISHING_KINDS)
     predicates = event_predicates(domain, published) if publishes else ()
+    told = snapshot.blind.told(subject, published) if publishes else ()
     return ClientContent(
         domain=domain.name,
         handle=subject.handle,
@@ -124,7 +125,7 @@ def client_content(snapshot: Snapshot, subject: PlainSubject) -> ClientContent:
         types=domain.types if local else _opened_types(domain, subject),
         splits=_splits(domain, subject) if publishes else {},
         tag_keys=_tag_keys(snapshot.epochs, subject) if publishes else (),
-        predicates=tuple(predicate.to_json() for predicate in predicates),
+        predicates=tuple(predicate.to_json() for predicate in (*predicates, *told)),
         publishes=published,
         window_seconds=WINDOW_SECONDS,
         blind=_client_blind(snapshot, subject),

@@ -167,14 +167,18 @@ class World:
                 anchors_file=anchors,
             )
 
-    def start(self) -> None:
-        """Start everything; returns when every agent serves its first revision."""
+    def start(self, seconds: float = 20.0) -> None:
+        """Start everything; returns when every agent serves its first revision.
+
+        Args:
+            seconds: to wait for each agent's policy, and again until it serves.
+        """
         for agent in self.agents.values():
             agent.start()
         self.control.push_all(self.organisation)
         for short in self.agents:
-            self.control.wait_applied(self.address(short), 1)
-            self.wait_standing(short, "serving")
+            self.control.wait_applied(self.address(short), 1, seconds)
+            self.wait_standing(short, "serving", seconds)
 
     def wait_standing(self, short: str, standing: str, seconds: float = 20.0) -> None:
         """Wait until an agent says this of the domain."""

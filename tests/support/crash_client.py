@@ -74,7 +74,7 @@ def subscribe(folder: Path, short: str) -> None:
         journal.write(started=short)
         if not subscriber.subscriptions:
             for kind, text in SUBSCRIPTIONS[short]:
-                subscriber.subscribe(kind, text, timeout=60)
+                subscriber.subscribe(kind, text, timeout=100)
             journal.write(subscribed=short)
         while not _STOP.is_set():
             for one in subscriber.events(timeout=0.5):

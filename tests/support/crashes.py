@@ -146,14 +146,14 @@ class Campaign:
     def _start(self) -> None:
         for broker in self._brokers.values():
             broker.start()
-        self._world.start()
+        self._world.start(_PATIENCE)
         for short in SUBSCRIPTIONS:
             self._clients[short].start()
         for short in SUBSCRIPTIONS:
             wait_until(
                 lambda short=short: {"subscribed": short} in self._clients[short].journal(),
                 f"{short} to subscribe",
-                90,
+                _PATIENCE,
             )
         self._clients[PUBLISHER].start()
         self._progress(5)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import json
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from brokers.adapters.files import SubscriptionFile
+from brokers.adapters.logs import JsonLines
 from brokers.adapters.seen import SeenLog
 from brokers.agent.dataplane import DataPlane
 from brokers.agent.policy import InForce, PolicyInForce, Progress
@@ -18,6 +22,7 @@ from brokers.agent.statistics import Statistics
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
 from brokers.ports import Outgoing, SeenEntry
 from policyengine.bundles import delivery_queue, hop_queue, open_hop, publish_queue, seal_hop
+from policyengine.primitives.canonical import b64
 from policyengine.primitives.rand import SYSTEM_RANDOM
 from tests.support.data_plane import Organisation, airport
 from tests.support.memory_broker import MemoryBroker, MemoryTransport
@@ -369,6 +374,38 @@ def test_poison_goes_aside_after_three_attempts_and_the_others_go_on(
     }
     assert sorted(_delivered(broker)) == ["0" * 32, "8" * 32]
     assert rig.statistics.refusals("flights") == {"failed": 1}
+
+
+def test_logs_tell_what_happened_and_no_value(tmp_path: Path, broker: MemoryBroker) -> None:
+    """At the finest level, with everything that goes wrong in one run."""
+    written, root = StringIO(), logging.getLogger("portcullis")
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(JsonLines())
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel("DEBUG")
+    broker.put(IN, b"rubbish with a SECRET-VALUE")
+    broker.put(IN, publication(ORGANISATION, "p-airport", "Flight", {**FLIGHT, "carrier": 7}))
+    broker.put(IN, publication(ORGANISATION, "p-nobody", "Flight", FLIGHT, identifier="1" * 32))
+    broker.put(HOP, _hop(sealed={"tail": {"tail-key": "1:" + "A" * 80}}, publication="9" * 32))
+    broker.put(HOP, _hop(type="Zeppelin", publication="7" * 32))
+    _publish(broker, 2, start=50)
+    broker.refused.add(UA)
+    try:
+        Rig(tmp_path, broker).run(12)
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
+    lines = [json.loads(line) for line in written.getvalue().splitlines()]
+    events = {line["event"] for line in lines}
+    assert events >= {"refused", "message failed", "undeliverable", "batch not sent"}
+    keys = ORGANISATION.agents["alpha"].keys
+    secrets = {
+        "SECRET-VALUE", "N14228", "EWR", "A" * 20, "carrier", "subject.", "event.",
+        b64(keys.sealing.private), b64(keys.signing.private), keys.sealing.private.hex(),
+        b64(ORGANISATION.attribute_key("tail-key", 1)),
+    }  # fmt: skip
+    assert not {secret for secret in secrets if secret in written.getvalue()}
 
 
 def test_a_hop_that_needs_a_newer_policy_waits_and_what_is_behind_it_too(

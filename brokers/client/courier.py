@@ -10,7 +10,7 @@ from typing import Protocol
 
 from brokers.adapters.logs import log_failure
 from brokers.client.dispatch import Dispatch, Outcome, Parcel, Published, Shipment, plan_parcel
-from brokers.client.errors import BufferFull, Refused, TimedOut
+from brokers.client.errors import BufferFull, NotReady, Refused, TimedOut
 from brokers.client.homes import HomeWatch
 from brokers.client.outbox import Kept, Outbox
 from brokers.client.parts import seal_part
@@ -250,6 +250,9 @@ class Courier:
             try:
                 made = seal_part(self._road.profile, shipment, self._road.now())
                 sealed.append((shipment, made))
+            except NotReady:  # a key is on its way; an event in the outbox waits for it
+                with self._condition:
+                    self._dispatch.unsendable(shipment, self._road.clock.boot())
             except PortcullisError as error:
                 self._fail(shipment, error)
         if not sealed:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from brokers.client.errors import TimedOut, refusal
 from brokers.client.homes import HomeWatch
 from brokers.client.policy import ClientPolicy, PlannedPart
-from brokers.data.reasons import RETRYABLE
+from brokers.data.reasons import NO_SHARE, RETRYABLE
 from policyengine.attributes import Value
 from policyengine.bundles import HomeAgent, Reply
 
@@ -147,10 +147,17 @@ class Dispatch:
         if way is None or reply.part >= len(way.legs):
             return False
         leg = way.legs[reply.part]
+        if reply.reason == NO_SHARE and not self._at_home(way, leg, reply.agent):
+            return True  # a stand-in holds no shares: the home is waited for
         # Who accepted it once cannot be contradicted by a stand-in that came later.
         if not leg.accepted:
             leg.reply = reply
         return True
+
+    def _at_home(self, way: _Way, leg: _Leg, agent: str) -> bool:
+        policy = self._policy(way.parcel.domain)
+        home = None if policy is None else policy.homes.get(leg.planned.overlay)
+        return home is None or home.agent == agent
 
     def sent(self, shipment: Shipment, now: float) -> None:
         """The broker has it in its keeping."""

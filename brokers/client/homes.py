@@ -7,9 +7,21 @@ from __future__ import annotations
 
 import threading
 
+from brokers.data.reasons import NO_SHARE, RETRYABLE
 from policyengine.bundles import HomeAgent
 
 PATIENCE_SECONDS = 10.0
+
+
+def lasting(reason: str, *, at_home: bool) -> bool:
+    """Whether a refusal is an answer, and not something that passes by itself.
+
+    Args:
+        reason: an agent's word.
+        at_home: whether the agent is the home. A stand-in holds no share of its clients' keys
+            (ADR 0034), so that only the home's word counts that there is none.
+    """
+    return reason not in RETRYABLE and (at_home or reason != NO_SHARE)
 
 
 class HomeWatch:

@@ -17,9 +17,9 @@ from brokers.adapters.logs import log
 from brokers.client.assembly import Event, Interests
 from brokers.client.blind import AskedFor
 from brokers.client.errors import ProfileError, Refused, TimedOut, refusal
+from brokers.client.homes import lasting
 from brokers.client.policy import ClientPolicy
 from brokers.client.session import Session, fresh_identifier
-from brokers.data.reasons import RETRYABLE
 from brokers.data.subscriptions import compile_filter
 from brokers.ports import TransportError
 from policyengine.bundles import HomeAgent, Reply, SubscribeRequest, seal_subscribe
@@ -223,7 +223,7 @@ class Wishes:
             if reply is not None and reply.ok:
                 self._note(agent, wish, action, state)
                 return
-            if reply is not None and reply.reason not in RETRYABLE:
+            if reply is not None and lasting(reply.reason, at_home=agent is place.home):
                 raise refusal(reply.reason, reply.message)
             self._stopping.wait(min(_RETRY_PAUSE, left))
         raise TimedOut("timeout", f"agent `{place.home.agent}` did not answer in time")

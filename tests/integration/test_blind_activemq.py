@@ -241,3 +241,25 @@ def test_a_filter_follows_its_subscriber_into_a_new_epoch(
         assert event.attributes["patient"] == "Alice Asphodel"
     finally:
         world.close()
+
+
+def test_events_in_the_outbox_wait_for_keys_that_are_on_their_way(
+    tmp_path: Path, brokers: Callable[[str], Path]
+) -> None:
+    world = World.make(tmp_path, brokers, clinic, blind_epochs={1: "staged"})
+    try:
+        world.start()
+        readers = _subscribers(world, {"p-doctor": "pulse > 100"})
+        publisher = world.publisher("p-device")
+        publisher.wait_ready()
+        kept = publisher.enqueue("Reading", READING)
+        assert not publisher.flush(timeout=2)
+        assert (publisher.waiting, publisher.refused()) == (1, [])
+        _turn(world, {1: "current"}, "p-device", "p-doctor")
+        assert publisher.flush(timeout=20)
+        assert publisher.refused() == []
+        event = _got(readers["p-doctor"], kept)
+        assert event is not None
+        assert event.attributes["pulse"] == 171
+    finally:
+        world.close()

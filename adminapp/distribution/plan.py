@@ -121,27 +121,16 @@ class PlainDomain:
     @cached_property
     def seen(self) -> Mapping[str, frozenset[str]]:
         """For each type the attributes of its family whose values an admitting agent sees."""
-        own = {
-            str(spec["name"]): frozenset(each["name"] for each in spec["attributes"])
-            for spec in self.types
-        }
-        nothing = frozenset[str]()
+        names: dict[str, set[str]] = {}
+        hidden: dict[str, set[str]] = {}
+        for spec in self.types:
+            for each in spec["attributes"]:
+                blind = each.get("protection", {}).get("kind") in BLIND_KINDS
+                (hidden if blind else names).setdefault(str(spec["name"]), set()).add(each["name"])
         return {
-            kind: nothing.union(*(own.get(each, nothing) for each in family))
-            - nothing.union(*(self.hidden.get(each, nothing) for each in family))
+            kind: frozenset[str]().union(*(names.get(each, ()) for each in family))
+            - frozenset[str]().union(*(hidden.get(each, ()) for each in family))
             for kind, family in self.families.items()
-        }
-
-    @cached_property
-    def hidden(self) -> Mapping[str, frozenset[str]]:
-        """For each type the attributes of its own that clients hide from agents."""
-        return {
-            str(spec["name"]): frozenset(
-                each["name"]
-                for each in spec["attributes"]
-                if each.get("protection", {}).get("kind") in BLIND_KINDS
-            )
-            for spec in self.types
         }
 
     @cached_property
@@ -387,13 +376,4 @@ def event_predicates(domain: PlainDomain, published: Iterable[str]) -> tuple[Pre
     kin = frozenset(name for kind in published for name in domain.families.get(kind, ()))
     concerned = [policy for policy in domain.policies if policy.type in kin]
     sides = [each.event for policy in concerned for each in policy.conjunctions]
-    # What agents may not have is not tagged by itself: its equality only where a rule asks.
-    hidden = frozenset(EVENT + name for kind in kin for name in domain.hidden.get(kind, ()))
-    asked = {
-        literal_token(literal): literal
-        for side in sides
-        for literal in side
-        if literal.attribute in hidden
-    }
-    asked |= {literal_token(one): one for one in predicates_of(sides, EVENT)}
-    return tuple(asked[token] for token in sorted(asked))
+    return predicates_of(sides, EVENT)

@@ -145,7 +145,7 @@ class Campaign:
 
     def _start(self) -> None:
         for broker in self._brokers.values():
-            broker.start()
+            broker.start(timeout=_PATIENCE)
         self._world.start(_PATIENCE)
         for short in SUBSCRIPTIONS:
             self._clients[short].start()
@@ -176,7 +176,10 @@ class Campaign:
         self._outcome.kills[kind] += 1
         self._killed[name] += 1
         time.sleep(chance.between(0.0, 0.8))
-        victim.start()
+        if isinstance(victim, ActiveMQ):
+            victim.start(timeout=_PATIENCE)
+        else:
+            victim.start()
         # Most strikes fall on a plane at work, some on one that is still getting up.
         if not chance.happens(0.3):
             self._progress(5)

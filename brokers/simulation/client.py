@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from brokers.adapters.control_link import ControlLink
 from brokers.client.assembly import Event, Interests
+from brokers.client.blind import AskedFor
 from brokers.client.errors import Refused
 from brokers.client.homes import HomeWatch
 from brokers.client.inbox import Inbox
@@ -77,6 +78,7 @@ class _Asked:
     home: HomeAgent
     due: float
     request: str = ""
+    filter: AskedFor | None = None
 
 
 @dataclass(frozen=True)
@@ -374,14 +376,16 @@ class SimulatedClient(Node):
                 place = (wish.identifier, home.agent)
                 asked = self._asked.setdefault(place, _Asked(wish, home, now))
                 if place not in self._confirmed and asked.due <= now:
-                    self._ask(asked)
+                    self._ask(asked, policy)
 
-    def _ask(self, asked: _Asked) -> None:
+    def _ask(self, asked: _Asked, policy: ClientPolicy) -> None:
+        # The same ciphertext each time, for an agent does not work on it again then.
+        asked.filter = asked.filter or policy.blind.ask(asked.wish.type, asked.wish.filter)
         asked.request = self._identifiers.identifier()
         sealed = seal_wish(
             asked.wish, "subscribe", asked.home,
             domain=self.profile.domain, client=self.profile.handle, request=asked.request,
-            issued=self.link.now(), signing_key=self.profile.keys.signing,
+            issued=self.link.now(), signing_key=self.profile.keys.signing, asked=asked.filter,
         )  # fmt: skip
         sent = self._send(asked.home.overlay, asked.home.agent, "subscribe", sealed)
         asked.due = self.around.timeline.now + (_ASK_AGAIN if sent else _RETRY)

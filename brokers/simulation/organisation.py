@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
+from brokers.simulation.blindkeys import BlindKeys
 from brokers.simulation.chance import Chance
 from brokers.simulation.plan import AgentSite, ClientSite, Plan, Rule
 from policyengine.anonset import Encoder, Parameters, length_for, size_for, tag
@@ -98,6 +99,9 @@ class Organisation:
         self.clients = {site.handle: site for site in plan.clients}
         self._random = chance.child("bundles")
         self._secret = chance.child("secret").token(32)
+        self._blind = BlindKeys(
+            plan, self._conjunctions, self._subject_predicates, chance.child("blind")
+        )
         addresses = [audience("agent", name) for name in self.agents]
         addresses += [audience("client", handle) for handle in self.clients]
         self.keys = {address: Keys.drawn(chance.child(address)) for address in addresses}
@@ -148,6 +152,19 @@ class Organisation:
     @cached_property
     def _event_predicates(self) -> tuple[dict[str, object], ...]:
         return tuple(one.to_json() for one in self._predicates(_EVENT))
+
+    @cached_property
+    def _hidden(self) -> frozenset[str]:
+        """Attributes, by full name, whose values no agent sees."""
+        return frozenset(
+            _EVENT + spec.name for one in self.plan.types for spec in one.attributes if spec.blind
+        )
+
+    @cached_property
+    def _provable(self) -> tuple[dict[str, object], ...]:
+        """What agents hold the values of whole events against, beside equality."""
+        found = (one for one in self._predicates(_EVENT) if one.attribute not in self._hidden)
+        return tuple(one.to_json() for one in found)
 
     def _bound(self, agent: AgentSite) -> Iterable[tuple[Rule, tuple[Literal, ...]]]:
         """Every rule with its conjunctions, joins replaced by values that subjects here hold."""
@@ -203,7 +220,25 @@ class Organisation:
                 for group, key in self._wraps(agent)
             ),
             notices_through=0,
+            blind=self._blind.of_agent(self.at_home(agent)),
+            splits=self._parts_over(agent.overlay),
         )  # fmt: skip
+
+    def _parts_over(self, overlay: str) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, parts in self.plan.splits.items():
+            below = {each: None for kind in self.types.subtree(name) for each in self._names(kind)}
+            placed = {each for _, names in parts for each in names}
+            for kind in self.types.subtree(name):
+                for number, (place, names) in enumerate(parts):
+                    # What no part names travels in the first one.
+                    free = [each for each in below if each not in placed] if number == 0 else []
+                    if place == overlay:
+                        found[kind] = [*names, *free]
+        return found
+
+    def _names(self, kind: str) -> tuple[str, ...]:
+        return tuple(spec.name for spec in self.types.attributes(kind))
 
     @cached_property
     def _agent_refs(self) -> dict[str, AgentRef]:
@@ -219,10 +254,15 @@ class Organisation:
 
     def _epoch(self, agent: AgentSite) -> EpochContent:
         rules = [
-            (rule, _tokens(literals, _SUBJECT), _tokens(literals, _EVENT))
+            (
+                rule,
+                _tokens(literals, _SUBJECT),
+                _tokens(literals, _EVENT),
+                self._proof(rule, literals),
+            )
             for rule, literals in self._bound(agent)
         ]
-        asked = {token for _, tokens, _ in rules for token in tokens}
+        asked = {token for _, tokens, _, _ in rules for token in tokens}
         subjects = {
             site.handle: tuple(
                 token
@@ -231,7 +271,7 @@ class Organisation:
             )
             for site in self.at_home(agent)
         }
-        parameters = _size([*(held for _, held, _ in rules), *subjects.values()])
+        parameters = _size([*(held for _, held, _, _ in rules), *subjects.values()])
         encoder = Encoder(self._key("encoding", agent.name), parameters, random=self._random)
         tag_key = self._tag_key(agent.overlay)
         return EpochContent(
@@ -247,14 +287,24 @@ class Organisation:
                     event_tags=tuple(sorted(tag(tag_key, token) for token in event)),
                     encoded=encoder.encode_policy(subject),
                     attributes=rule.attributes,
+                    proof=proof,
                 )
-                for number, (rule, subject, event) in enumerate(rules)
+                for number, (rule, subject, event, proof) in enumerate(rules)
             ),
             subjects=tuple(
                 EncodedSubject(handle, (encoder.encode_subject(tokens),))
                 for handle, tokens in subjects.items()
             ),
+            proof_key=self._key("proof"),
+            predicates=self._provable,
         )
+
+    def _proof(self, rule: Rule, literals: Iterable[Literal]) -> tuple[bytes, ...]:
+        """What an agent must find in the values that it sees before a publish rule counts."""
+        if rule.action != "publish":
+            return ()
+        seen = (one for one in literals if one.attribute not in self._hidden)
+        return tuple(sorted(tag(self._key("proof"), token) for token in _tokens(seen, _EVENT)))
 
     def client_content(self, handle: str) -> ClientContent:
         """What a client holds."""
@@ -275,6 +325,7 @@ class Organisation:
             predicates=self._event_predicates,
             publishes=tuple(sorted({r.type for r in self.plan.rules if r.action == "publish"})),
             window_seconds=self.plan.window_seconds,
+            blind=self._blind.of_client(site),
         )
 
     def bundle(self, address: str, revision: int, issued: float) -> SealedBundle:

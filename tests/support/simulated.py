@@ -46,12 +46,14 @@ class Profile:
         keys: whether `tail` and `crew` are under attribute keys.
         keyless: whether some agent may lack a key.
         split: whether events are split over two overlays.
+        blind: whether `tail` and `crew` are searchable and sealed, so that no agent reads them.
     """
 
     name: str
     keys: bool = False
     keyless: bool = False
     split: bool = False
+    blind: bool = False
 
 
 PROFILES = (
@@ -59,6 +61,8 @@ PROFILES = (
     Profile("attribute keys", keys=True),
     Profile("attribute keys, some agents without", keys=True, keyless=True),
     Profile("split", keys=True, split=True),
+    Profile("blind", blind=True),
+    Profile("blind and split", blind=True, split=True),
 )
 
 
@@ -132,6 +136,8 @@ class Scene:
     def _types(self) -> tuple[TypeSpec, ...]:
         def spec(name: str, kind: AttributeType) -> AttributeSpec:
             key = PROTECTED.get(name)
+            if key and self.profile.blind:
+                return AttributeSpec(name, kind, blind="searchable", sealed=True)
             return AttributeSpec(name, kind, (key,) if key and self.profile.keys else ())
 
         flight = tuple(spec(*one) for one in INHERITED.items())

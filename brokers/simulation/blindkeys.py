@@ -1,18 +1,34 @@
-"""Keys of a simulation's blind epoch: what agents match by, clients read with, and for whom."""
+"""Keys of a simulation's blind epoch: what agents match by, clients read with, and for whom.
+
+Order-preserving attributes are compared by agents themselves (SBM-I of paper 003); there is
+no comparator in a simulation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Final
 
 from brokers.simulation.chance import Chance
 from brokers.simulation.plan import ClientSite, Plan
 from policyengine.attributes import Conjunction, Join, Literal, Predicate, literal_token, tokens_of
 from policyengine.blind import BlindMaster
-from policyengine.bundles import BlindAgentEpoch, BlindClientEpoch, ReadTerm
+from policyengine.bundles import (
+    BlindAgentEpoch,
+    BlindClientEpoch,
+    OrderedColumn,
+    OrderKey,
+    ReadTerm,
+)
 from policyengine.events import EventTypes
+from policyengine.ope import RangeKey, Slot
+from policyengine.ope.keys import OrderScheme
 
 _EPOCH = 1
+_KEY = 32
+_SCHEME: Final[OrderScheme] = "sbm1"
+_ORDERED = "order-preserving"
 _STATE = "current"
 _SUBJECT = "subject."
 _EVENT = "event."
@@ -70,6 +86,34 @@ class BlindKeys:
         keys, _ = self._master.enrol(site.handle, [tokens], self._chance.child(site.handle))
         return (
             BlindClientEpoch(_EPOCH, _STATE, self._public, keys.to_bytes(), self._read_policies),
+        )
+
+    @cached_property
+    def _order(self) -> tuple[RangeKey, ...]:
+        slots = [
+            Slot(self._plan.domain, one.name, spec.name, _EPOCH)
+            for one in self._plan.types
+            for spec in one.attributes
+            if spec.blind == _ORDERED
+        ]
+        return tuple(
+            RangeKey(slot, _SCHEME, self._chance.child(slot.name).token(_KEY)) for slot in slots
+        )
+
+    @property
+    def columns(self) -> tuple[OrderedColumn, ...]:
+        """What agents know of order-preserving attributes."""
+        slots = (key.slot for key in self._order)
+        return tuple(
+            OrderedColumn(slot.type, slot.attribute, slot.epoch, _STATE, _SCHEME) for slot in slots
+        )
+
+    @property
+    def order_keys(self) -> tuple[OrderKey, ...]:
+        """What clients hold of them."""
+        return tuple(
+            OrderKey(key.slot.type, key.slot.attribute, key.slot.epoch, _STATE, key.to_bytes())
+            for key in self._order
         )
 
     @cached_property

@@ -151,7 +151,16 @@ class Organisation:
 
     @cached_property
     def _event_predicates(self) -> tuple[dict[str, object], ...]:
-        return tuple(one.to_json() for one in self._predicates(_EVENT))
+        # Equality and presence of what is hidden are tagged only where a policy asks for them.
+        asked = {
+            literal_token(one): one
+            for conjunctions in self._conjunctions.values()
+            for each in conjunctions
+            for one in each
+            if isinstance(one, Literal) and one.attribute in self._hidden
+        }
+        asked |= {literal_token(one): one for one in self._predicates(_EVENT)}
+        return tuple(asked[token].to_json() for token in sorted(asked))
 
     @cached_property
     def _hidden(self) -> frozenset[str]:
@@ -221,6 +230,7 @@ class Organisation:
             ),
             notices_through=0,
             blind=self._blind.of_agent(self.at_home(agent)),
+            ordered=self._blind.columns,
             splits=self._parts_over(agent.overlay),
         )  # fmt: skip
 
@@ -326,6 +336,7 @@ class Organisation:
             publishes=tuple(sorted({r.type for r in self.plan.rules if r.action == "publish"})),
             window_seconds=self.plan.window_seconds,
             blind=self._blind.of_client(site),
+            ordered=self._blind.order_keys,
         )
 
     def bundle(self, address: str, revision: int, issued: float) -> SealedBundle:

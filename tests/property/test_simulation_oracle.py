@@ -23,7 +23,7 @@ from brokers.simulation.trouble import Trouble, arrange
 from brokers.simulation.world import Conditions, World
 from tests.support.simulated import PROFILES, Profile, Scene
 
-CASES = int(os.environ.get("PORTCULLIS_ORACLE_CASES", "2400"))
+CASES = int(os.environ.get("PORTCULLIS_ORACLE_CASES", "1400"))
 SEED = os.environ.get("PORTCULLIS_ORACLE_SEED", "oracle")
 EVENTS = 15
 LATER = 5

@@ -47,6 +47,7 @@ class Profile:
         keyless: whether some agent may lack a key.
         split: whether events are split over two overlays.
         blind: whether `tail` and `crew` are searchable and sealed, so that no agent reads them.
+        ranges: whether `delay` is order-preserving and sealed; filters are conjunctions then.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Profile:
     keyless: bool = False
     split: bool = False
     blind: bool = False
+    ranges: bool = False
 
 
 PROFILES = (
@@ -63,6 +65,7 @@ PROFILES = (
     Profile("split", keys=True, split=True),
     Profile("blind", blind=True),
     Profile("blind and split", blind=True, split=True),
+    Profile("blind ranges", blind=True, ranges=True),
 )
 
 
@@ -138,6 +141,8 @@ class Scene:
             key = PROTECTED.get(name)
             if key and self.profile.blind:
                 return AttributeSpec(name, kind, blind="searchable", sealed=True)
+            if name == "delay" and self.profile.ranges:
+                return AttributeSpec(name, kind, blind="order-preserving", sealed=True)
             return AttributeSpec(name, kind, (key,) if key and self.profile.keys else ())
 
         flight = tuple(spec(*one) for one in INHERITED.items())
@@ -210,18 +215,22 @@ class Scene:
         """Draw one more subscription of a client."""
         chance = self.chance
         kind = chance.pick(["Flight", "Flight", "Departure"])
-        late = compare("delay", chance.pick(["<", "<=", ">", ">=", "!="]), chance.below(10))
-        said = chance.pick(
-            [
-                ALWAYS,
-                late,
-                late & compare("carrier", "!=", chance.pick(CARRIERS)),
+        late = compare("delay", chance.pick(["<", "<=", ">", ">=", "=="]), chance.below(10))
+        choices = [
+            ALWAYS,
+            late,
+            late & compare("carrier", "!=", chance.pick(CARRIERS)),
+            compare("tail", "==", f"n{chance.below(3)}"),
+            ~there("tail") & late,
+        ]
+        if not self.profile.ranges:
+            # What agents compare without reading they cannot compare in these forms.
+            choices += [
+                compare("delay", "!=", chance.below(10)),
                 compare("carrier", "==", chance.pick(CARRIERS)) | late,
-                compare("tail", "==", f"n{chance.below(3)}"),
                 among("tail", (f"n{chance.below(2)}", "n2")) & ~late,
-                ~there("tail") & late,
             ]
-        )
+        said = chance.pick(choices)
         self.wishes.setdefault(handle, []).append(Wanted(kind, said))
         return kind, said.text
 

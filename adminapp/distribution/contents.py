@@ -188,7 +188,9 @@ def _client_blind(snapshot: Snapshot, subject: PlainSubject) -> tuple[BlindClien
 
 
 def _ordered(snapshot: Snapshot, subject: PlainSubject) -> tuple[OrderKey, ...]:
-    pairs = snapshot.blind.ordered(subject) if snapshot.blind.any else ()
+    # INVARIANT: guests have no keys of this domain, whatever an agreement lets them do.
+    concerned = snapshot.blind.any and subject.handle in snapshot.blind.readers
+    pairs = snapshot.blind.ordered(subject) if concerned else ()
     address = addresses.audience("client", subject.handle)
     return tuple(
         OrderKey(kind, name, ring.epoch.number, ring.epoch.client_state, sealed, sealed=True)

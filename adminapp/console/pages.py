@@ -234,7 +234,7 @@ def _page(
         question=question,
         domain=domain,
         current_domain=current,
-        domains=[Choice(d.name, d.title, _address(area, d)) for d in domains],
+        domains=_choices(area, domains),
         navigation=_navigation(current),
         crumbs=_crumbs(title, area, domain, trail),
         standing=access.standing(request.user, domain),
@@ -246,6 +246,17 @@ def _page(
 def _last_used(request: HttpRequest, domains: list[Domain]) -> Domain | None:
     wanted = request.session.get("domain")
     return next((d for d in domains if d.name == wanted), domains[0] if domains else None)
+
+
+def _choices(area: str, domains: Sequence[Domain]) -> list[Choice]:
+    """Where the same area of each domain is; addresses of domains differ in the name alone."""
+    if not domains:
+        return []
+    first = domains[0]
+    home = reverse("console:domain", args=[first.name])
+    root = home.removesuffix(f"{first.name}/")
+    within = _address(area, first).removeprefix(home)
+    return [Choice(d.name, d.title, f"{root}{d.name}/{within}") for d in domains]
 
 
 def _items() -> dict[str, Item]:

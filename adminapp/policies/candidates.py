@@ -12,7 +12,7 @@ from adminapp.agreements.effect import Opening
 from adminapp.catalog.mapping import EVENT
 from adminapp.identity.lineage import lineage
 from adminapp.identity.models import Domain, Principal
-from adminapp.policies import grants, selectors
+from adminapp.policies import grants, remembered, selectors
 from adminapp.policies.language import Language, PolicyConjunction
 from adminapp.policies.models import Policy
 from adminapp.policies.remedies import Missing, Step, day, must
@@ -106,12 +106,20 @@ class Context:
     def roles(self) -> set[str]:
         """Names of the roles that the policies ask about."""
         return {
-            name.removeprefix(f"{ROLE}.").partition(".")[0]
+            name
             for candidate in self.candidates
             for way in candidate.ways
-            for name in _subjects(way.conjunction)
-            if name.startswith(f"{ROLE}.")
+            for name in roles_of(way.conjunction)
         }
+
+
+def roles_of(way: PolicyConjunction) -> set[str]:
+    """Names of the roles that a conjunction asks about."""
+    return {
+        name.removeprefix(f"{ROLE}.").partition(".")[0]
+        for name in _subjects(way)
+        if name.startswith(f"{ROLE}.")
+    }
 
 
 def _subjects(way: PolicyConjunction) -> Iterable[str]:
@@ -137,7 +145,7 @@ def opened(candidate: Candidate, asked: Question, opening: Opening, spoken: Lang
 
 def read(asked: Question) -> Context:
     """Find the policies that a question is about."""
-    spoken = selectors.language(asked.domain, at=asked.at)
+    spoken = remembered.language(asked.domain, asked.at)
     missing = _unknown(asked, spoken)
     if missing:
         return Context(asked, spoken, unknown=missing)

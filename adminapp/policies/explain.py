@@ -297,7 +297,7 @@ class _Lack:
         if event is not None:
             steps = (step for each in self.missing for step in each.steps)
             event = {**event, **{each.name: each.value for each in steps if each.kind == "event"}}
-        then = remedies.mended(has, self.missing)
+        then = remedies.mended(has.about(candidates.roles_of(self.way.conjunction)), self.missing)
         return bool(_conditions(replace(asked, event=event), self.way, then))
 
 

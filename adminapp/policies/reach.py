@@ -306,7 +306,7 @@ def take(
 
 
 def _read(domain: Domain, at: datetime, only: Sequence[int] | None) -> Reach:
-    spoken = selectors.language(domain, at=at)
+    spoken = remembered.language(domain, at)
     rules = selectors.rules_of(selectors.effective_rows(domain), spoken, at)
     people = crowd.gather(domain, roles=_roles(rules), at=at, only=only)
     visitors = guests.gather(domain, spoken.subject, at=at, only=only)

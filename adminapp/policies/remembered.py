@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,7 +18,9 @@ from django.db import connection
 
 from adminapp.identity.lineage import lineage
 from adminapp.identity.models import Domain
-from adminapp.policies import guests
+from adminapp.policies import guests, selectors
+from adminapp.policies.environment import environment
+from adminapp.policies.language import Language
 
 if TYPE_CHECKING:
     from adminapp.policies.reach import Reach
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 LIMIT = 256 * 2**20
 """How many bytes are kept in one process."""
 _ATTEMPTS = 3
+_LANGUAGES = 64  # domains whose language is kept
 
 State: TypeAlias = frozenset[tuple[int, int, int | None]]
 """Of each domain that an answer rests on: primary key, revision and parent."""
@@ -43,6 +46,7 @@ class _Kept:
 
 
 _kept: OrderedDict[tuple[int, State, datetime], _Kept] = OrderedDict()
+_languages: OrderedDict[int, tuple[State, Language]] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -79,10 +83,35 @@ def keep(domain: Domain, at: datetime, read: Callable[[Domain], Reach]) -> Reach
     return found
 
 
+def language(domain: Domain, at: datetime) -> Language:
+    """The language of a domain, as the environment is at a moment.
+
+    Names and types are kept, and what the environment says is read anew.
+    """
+    if connection.in_atomic_block:
+        return selectors.language(domain, at=at)
+    with _lock:
+        state, known = _languages.get(domain.pk, (None, None))
+    if known is None or state is None or _now({pk for pk, _, _ in state}) != state:
+        fresh = Domain.objects.select_related("parent").get(pk=domain.pk)
+        resting = _above(fresh)
+        before = _now(resting)
+        known = selectors.language(fresh, at=at)
+        if _now(resting) != before:
+            return known
+        with _lock:
+            _languages[domain.pk] = before, known
+            _languages.move_to_end(domain.pk)
+            while len(_languages) > _LANGUAGES:
+                _languages.popitem(last=False)
+    return replace(known, values=environment(domain).at(at))
+
+
 def forget() -> None:
     """Let go of everything."""
     with _lock:
         _kept.clear()
+        _languages.clear()
 
 
 def _above(domain: Domain) -> set[int]:

@@ -91,6 +91,23 @@ class Rules:
         """Every rule."""
         return [rule for rules in self.by_role.values() for rule in rules]
 
+    def about(self, names: Iterable[str]) -> Rules:
+        """Those of some roles and of the roles that these need."""
+        found: dict[str, tuple[Rule, ...]] = {}
+        wanted = [name for name in names if name in self.by_role]
+        while wanted:
+            name = wanted.pop()
+            if name not in found:
+                found[name] = self.by_role[name]
+                wanted += [
+                    each.atom.name
+                    for rule in found[name]
+                    for each in rule.credentials
+                    if each.kind == "role" and each.atom.name in self.by_role
+                ]
+        declared = {name: self.declared[name] for name in found if name in self.declared}
+        return Rules(found, declared)
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -173,6 +190,11 @@ class Standing:
         )
 
     # -- why ---------------------------------------------------------------------------------
+
+    def about(self, roles: Iterable[str]) -> Standing:
+        """The same principal, as far as some roles that policies name tell."""
+        names = [name for role in roles for name in self.meant(role)]
+        return replace(self, rules=self.rules.about(names))
 
     def meant(self, role: str) -> tuple[str, ...]:
         """The principal's own roles that policies know by a name."""

@@ -20,6 +20,7 @@ from adminapp.catalog import services as catalog
 from adminapp.catalog.models import AttributeKey, EventType
 from adminapp.identity import services as identity
 from adminapp.identity.models import Agent, Domain, Overlay, Principal, User
+from adminapp.policies import remembered
 from adminapp.policies import services as policies
 from adminapp.policies.models import Policy
 from adminapp.roles import services as roles
@@ -84,6 +85,7 @@ def attribute(name: str, **more: Any) -> dict[str, Any]:
 @pytest.fixture
 def world(db: None) -> World:
     """Made by the services once, so that it is also a test of them; its rows serve later tests."""
+    remembered.forget()  # another test's revisions may bear the same numbers
     if _kept.made is None:
         return _kept.make(_world)
     _kept.put_back()

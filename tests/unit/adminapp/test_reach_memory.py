@@ -94,6 +94,22 @@ def test_a_state_that_was_torn_is_not_kept(domain: Domain, monkeypatch: pytest.M
     assert remembered.find(domain, timezone.now()) is None
 
 
+def test_the_language_is_kept_and_the_environment_is_not(domain: Domain) -> None:
+    noon = timezone.now().replace(hour=12)
+    one = remembered.language(domain, noon)
+    two = remembered.language(domain, noon.replace(hour=13))
+    assert two.types is one.types
+    assert (one.values["env.hour"], two.values["env.hour"]) == (12, 13)
+    EventType.objects.create(domain=domain, name="Train")
+    Domain.objects.filter(pk=domain.pk).update(revision=50)
+    assert "Train" in remembered.language(domain, noon).types.names
+    with transaction.atomic():
+        EventType.objects.create(domain=domain, name="Bus")
+        assert "Bus" in remembered.language(domain, noon).types.names
+        transaction.set_rollback(True)
+    assert "Bus" not in remembered.language(domain, noon).types.names
+
+
 def test_memory_is_bounded(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
     other = Domain.objects.get(name="above")
     Principal.objects.create(domain=other, name="Bob", kind="subscriber")

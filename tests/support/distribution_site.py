@@ -126,7 +126,7 @@ class Site:
         """Run a command that ends by itself; give what it printed."""
         done = subprocess.run(
             [sys.executable, *arguments], cwd=REPOSITORY, env=self.environment,
-            capture_output=True, text=True, check=False, timeout=180,
+            capture_output=True, text=True, check=False, timeout=600,
         )  # fmt: skip
         assert done.returncode == 0, f"{arguments}: {done.stderr}\n{done.stdout}"
         return done.stdout

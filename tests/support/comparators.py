@@ -19,7 +19,7 @@ from policyengine.bundles import ComparatorContent, OrderKey, build_bundle
 from policyengine.errors import InputError
 from policyengine.ope import ComparatorKey, KeyringComparator, Question, RangeKey
 from policyengine.primitives.signatures import sign
-from tests.support.data_plane import Authority, wait_until
+from tests.support.data_plane import Authority, Organisation, keys_document, wait_until
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,13 +103,39 @@ class ComparatorProcess:
         )
         BundleFolder(self.folder / "state" / "bundles").save(domain, bundle.message)
 
+    @classmethod
+    def governed(
+        cls, folder: Path, organisation: Organisation, name: str, brokers_file: Path
+    ) -> ComparatorProcess:
+        """One whose bundles come over the control broker.
+
+        Args:
+            folder: an empty folder.
+            organisation: it has the comparator's keys.
+            name: the comparator's.
+            brokers_file: for the account of comparators.
+        """
+        made = cls.__new__(cls)
+        made.folder, made.socket, made._process = folder, folder / "socket", None
+        made._authority, made._keys = organisation.authority, organisation.comparators[name]
+        (folder / "state").mkdir(parents=True)
+        (folder / "state" / "keys.json").touch(mode=0o600)
+        (folder / "state" / "keys.json").write_text(json.dumps(keys_document(made._keys)))
+        (folder / "anchors.json").write_text(json.dumps(organisation.authority.anchors().to_json()))
+        (folder / "comparator.toml").write_text(
+            f'name = "{name}"\nsocket = "socket"\nstate = "state"\n'
+            f'brokers_file = "{brokers_file}"\nanchors_file = "anchors.json"\n'
+            "lease_interval = 0.5\n"
+        )
+        return made
+
     @property
     def pid(self) -> int:
         """The process."""
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> None:
+    def start(self, seconds: float = 20.0) -> None:
         """Start it and wait until it answers."""
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -120,7 +146,7 @@ class ComparatorProcess:
                 stderr=log,
             )
         client = self.client()
-        wait_until(lambda: _answers(client), f"the comparator: {self.text()}")
+        wait_until(lambda: _answers(client), f"the comparator: {self.text()}", seconds)
         client.close()
 
     def client(self) -> SocketComparator:

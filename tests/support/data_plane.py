@@ -34,6 +34,7 @@ from policyengine.bundles import (
     AgentRef,
     ClientContent,
     ClientRef,
+    ComparatorContent,
     EncodedRule,
     EncodedSubject,
     EpochContent,
@@ -154,6 +155,7 @@ class Organisation:
     secret: bytes = field(default_factory=lambda: SYSTEM_RANDOM.token(32))
     removed: set[str] = field(default_factory=set)
     notices_through: dict[str, int] = field(default_factory=dict)
+    comparators: dict[str, Keys] = field(default_factory=dict)
     order_epochs: dict[int, tuple[str, OrderScheme]] = field(default_factory=dict)
 
     # keys, all derived from one secret of the test
@@ -344,6 +346,18 @@ class Organisation:
             ),
         )
 
+    def comparator_content(self, name: str) -> ComparatorContent:
+        """What a comparator holds."""
+        found = tuple(
+            OrderKey(
+                key.slot.type, key.slot.attribute, key.slot.epoch, state,
+                key.comparator_key().to_bytes(),
+            )
+            for key, state in self.order_keys()
+            if key.scheme == "sbm2"
+        )  # fmt: skip
+        return ComparatorContent(self.domain, name, found)
+
     def _home_agents(self, places: Mapping[str, str]) -> tuple[HomeAgent, ...]:
         found = [self.agents[name] for _, name in sorted(places.items())]
         return tuple(
@@ -354,6 +368,8 @@ class Organisation:
     def public_keys(self, address: str) -> Keys:
         """The keys of an agent or client by its address."""
         kind, name = split_audience(address)
+        if kind == "comparator":
+            return self.comparators[name]
         return self.agents[name].keys if kind == "agent" else self.clients[name].keys
 
     def bundle(
@@ -368,7 +384,11 @@ class Organisation:
     ) -> SealedBundle:
         """A signed and sealed bundle for an audience."""
         kind, name = split_audience(address)
-        content = self.agent_content(name) if kind == "agent" else self.client_content(name)
+        content = {
+            "agent": self.agent_content,
+            "client": self.client_content,
+            "comparator": self.comparator_content,
+        }[kind](name)
         now = int(time.time())
         return build_bundle(
             domain=self.domain,
@@ -456,6 +476,8 @@ class ControlPlane:
             self.push(organisation, audience("agent", name))
         for handle in organisation.clients:
             self.push(organisation, audience("client", handle))
+        for name in organisation.comparators:
+            self.push(organisation, audience("comparator", name))
 
     def notice(self, organisation: Organisation, address: str, deny: tuple[str, ...]) -> int:
         """Deny handles at an agent; returns the notice's number."""
@@ -574,7 +596,12 @@ class ControlPlane:
     @staticmethod
     def _knows(organisation: Organisation, address: str) -> bool:
         kind, name = split_audience(address)
-        return name in (organisation.agents if kind == "agent" else organisation.clients)
+        known: dict[str, Mapping[str, object]] = {
+            "agent": organisation.agents,
+            "client": organisation.clients,
+            "comparator": organisation.comparators,
+        }
+        return name in known[kind]
 
 
 def wait_until(true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:

@@ -16,8 +16,8 @@ from tasks.local.errors import LocalError
 from tasks.local.ports import LOOPBACK, free_port
 from tasks.local.processes import Child
 
-ACCOUNTS = ("control", "agents", "clients")
-"""The three STOMP accounts: the control plane, broker agents, publishers and subscribers."""
+ACCOUNTS = ("control", "agents", "clients", "comparators")
+"""The STOMP accounts: the control plane, broker agents, publishers and subscribers, comparators."""
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _MESSAGE_LIMIT = 16 * 2**20
@@ -164,9 +164,10 @@ class ActiveMQ:
 
     def _kept_accounts(self) -> dict[str, str]:
         path = self.folder / "accounts.json"
-        if path.is_file():
-            return dict(json.loads(path.read_text()))
-        accounts = {name: secrets.token_urlsafe(24) for name in ACCOUNTS}
+        kept = dict(json.loads(path.read_text())) if path.is_file() else {}
+        if set(ACCOUNTS) <= set(kept):
+            return kept
+        accounts = {name: secrets.token_urlsafe(24) for name in ACCOUNTS} | kept
         _write_private(path, json.dumps(accounts))
         return accounts
 

@@ -374,10 +374,8 @@ class Wishes:
 
 
 def _places(policy: ClientPolicy) -> list[_Place]:
-    return [
-        _Place(policy.domain, home, policy.fallbacks.get(overlay))
-        for overlay, home in policy.homes.items()
-    ]
+    homes, seconds = policy.homes.items(), policy.fallbacks
+    return [_Place(policy.domain, home, seconds.get(overlay)) for overlay, home in homes]
 
 
 def _load(path: Path) -> dict[str, Wish]:

@@ -132,13 +132,13 @@ def test_silence_does_not_count_while_the_broker_is_away_and_a_silent_second_is_
     scene.give()
     assert scene.step() == ["alpha/0"]
     scene.away.add("a")
-    assert scene.step(100.0) == []
+    assert scene.step(30.0) == []
     scene.away.clear()
     assert scene.step(5.0) == []
     assert scene.step(6.0) == []  # counted from the broker's return
     assert scene.step(5.0) == ["beta/0"]
     scene.watch.asked("beta", scene.now)
-    assert scene.step(20.0) == []  # both are silent: the home has it already
+    assert scene.step(12.0) == []  # both are silent: the home has it already
 
 
 def test_a_part_without_any_answer_is_sent_again_ever_more_rarely() -> None:

@@ -19,4 +19,4 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_wrong_delivered(
     outcome = Campaign(tmp_path, "make test").run(agents=EACH, brokers=EACH, clients=EACH)
     assert outcome.problems == []
     assert outcome.kills == {"agent": EACH, "broker": EACH, "client": EACH}
-    assert min(outcome.delivered.values()) > 20
+    assert min(outcome.delivered.values()) > 10

@@ -87,20 +87,33 @@ def overlay_rights(standing: Standing, overlay: str, *, suffix: str = "") -> Rig
     return rights
 
 
-def control_rights(standing: Standing, *, suffix: str = "", overlay: str | None = None) -> Rights:
+def control_rights(
+    standing: Standing,
+    *,
+    suffix: str = "",
+    overlay: str | None = None,
+    comparators: Iterable[str] = (),
+) -> Rights:
     """Rights at the broker of the control queues, which may carry an overlay too.
 
     Args:
         standing: everybody.
         suffix: of the distinguished names that the operator's authority gives.
         overlay: name of the overlay whose queues it carries as well, or None.
+        comparators: names of the comparators that fetch their keys here; the model has none.
     """
     rights = Rights()
     _users(rights, standing, standing, suffix)
+    for name in comparators:
+        user = f"comparator.{name}"
+        rights.users[user] = standard_name(name, "comparators", suffix)
+        rights.groups[user].add(user)
+        queue = control_queue(audience("comparator", name))
+        rights.allow(queue, read=[user], write=[CONTROL])
     for user in list(rights.users):
         if user != CONTROL:
             rights.groups[user.partition(".")[0] + "s"].add(user)
-    rights.allow(REQUESTS_QUEUE, read=[CONTROL], write=["agents", "clients"])
+    rights.allow(REQUESTS_QUEUE, read=[CONTROL], write=["agents", "clients", "comparators"])
     for agent in standing.agents:
         queue = control_queue(audience("agent", agent.name))
         rights.allow(queue, read=[agent_user(agent.name)], write=[CONTROL])
@@ -170,7 +183,7 @@ def _client_name(client: StandingClient, suffix: str, taken: Mapping[str, int]) 
     # Names of ours are given out by the operator's authority alone.
     reserved = {
         standard_name("", unit, suffix).partition(", ")[2]
-        for unit in ("agents", "clients", CONTROL)
+        for unit in ("agents", "clients", "comparators", CONTROL)
     }
     if name != standard and name.partition(", ")[2] in reserved:
         raise UnusableNameError(f"the name `{name}` is kept for somebody else")

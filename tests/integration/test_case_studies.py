@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from brokers.client import Refused
+from brokers.client import Publisher, Refused
 from tasks.local import samples
 from tasks.local.activemq import ActiveMQ
 from tasks.local.flights import flights
@@ -18,8 +19,32 @@ from tests.support.case_studies import Got, Stage, accepted, texts_of
 
 pytestmark = [pytest.mark.activemq, pytest.mark.slow]
 
-AGENTS = {"alpha": "a", "beta": "a", "gamma": "b"}
-DOMAINS = ("heating", "flights", "stocks")
+# Overlay `c` stands on the broker of `b`: three overlays need three sets of agents, not of brokers.
+AGENTS = {"alpha": "a", "beta": "a", "delta": "a", "gamma": "b", "epsilon": "c"}
+DOMAINS = ("heating", "flights", "stocks", "police", "beach")
+
+
+def city_with_a_fire_network(document: dict[str, Any]) -> None:
+    """Figure 4 of paper 002: `delta` is of the fire service and has no key of the police."""
+    place = (document["object"], document.get("name"))
+    if place == ("principal", "engine-4"):
+        document["agents"] = {"a": "delta"}
+    if place == ("principal", "duty-desk"):
+        document["agents"] = {"a": "beta"}
+    if place == ("trust-group", "shared-brokers"):
+        document["members"] = ["beta", "delta"]
+
+
+def beach_with_three_overlays(document: dict[str, Any]) -> None:
+    """Paper 004: what tells one bather from another is split in three, so that two collude."""
+    if document["object"] == "principal":
+        document["agents"]["c"] = "epsilon"
+    if document["object"] == "split":
+        document["groups"] = [
+            {"overlay": "a", "attributes": ["age"]},
+            {"overlay": "b", "attributes": ["name", "location", "gender"]},
+            {"overlay": "c", "attributes": ["occupation"]},
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +52,14 @@ def shared(
     tmp_path_factory: pytest.TempPathFactory, activemq_pair: dict[str, ActiveMQ]
 ) -> Iterator[Stage]:
     """One control plane with all samples; each case study has its own domain in it."""
-    made = Stage(tmp_path_factory.mktemp("stage"), activemq_pair, AGENTS)
+    brokers = {**activemq_pair, "c": activemq_pair["b"]}
+    made = Stage(tmp_path_factory.mktemp("stage"), brokers, AGENTS)
     try:
-        made.start(DOMAINS, DOMAINS)
+        files = [
+            made.variant("city", city_with_a_fire_network),
+            made.variant("beach", beach_with_three_overlays),
+        ]
+        made.start(("heating", "flights", "stocks", *files), DOMAINS)
         yield made
     finally:
         made.close()
@@ -40,6 +70,11 @@ def stage(shared: Stage) -> Iterator[Stage]:
     """The stage without anybody of the case study before."""
     yield shared
     shared.leave()
+
+
+def part_of(kind: str, event: dict[str, Any], *names: str) -> Got:
+    """An event of which somebody sees only some attributes and learns that there are others."""
+    return Got(kind, {name: event[name] for name in names}, frozenset(set(event) - set(names)))
 
 
 # Paper 000, section 2: the heating company.
@@ -110,7 +145,45 @@ def test_flights_of_an_hour_reach_their_airline_and_late_ones_the_authority(stag
     stage.check_capture(texts_of("flights", (each.values for each in events)))
 
 
-# Paper 001: the financial news service, and what only premium customers may read.
+# Paper 001: the financial news service, whose brokers read neither quotes nor filters over them.
+
+QUOTES = [
+    {"exchange": "NASDAQ", "sym": "IBM", "price": 12, "volume": 90_500},
+    {"exchange": "NASDAQ", "sym": "IBM", "price": 9, "volume": 40_300},
+    {"exchange": "NYSE", "sym": "XRX", "price": 77, "volume": 150_700},
+]
+STORIES = [
+    {"sym": "IBM", "headline": "IBM beats forecasts", "text": "Mainframes sell like never."},
+    {"sym": "XRX", "headline": "Xerox splits shares", "text": "Two for one, says the board."},
+    {"sym": "IBM", "headline": "IBM opens laboratory", "text": "It will study polymers."},
+]
+
+
+def test_stocks_quotes_are_matched_by_brokers_that_read_neither_them_nor_filters(
+    stage: Stage,
+) -> None:
+    stage.subscriber("small-investor").subscribe("Quote", 'sym == "IBM" && price > 10', timeout=30)
+    stage.subscriber("pension-fund").subscribe("Quote", "volume >= 50000", timeout=30)
+    ids = accepted(
+        stage.publisher(quote["exchange"].lower()).publish_nowait("Quote", quote)
+        for quote in QUOTES
+    )
+    got = {number: Got("Quote", quote) for number, quote in zip(ids, QUOTES, strict=True)}
+    ibm, _, xerox = ids
+    stage.check(
+        {
+            "small-investor": {ibm: got[ibm]},
+            "pension-fund": {ibm: got[ibm], xerox: got[xerox]},
+        }
+    )
+    with pytest.raises(Refused) as refused:
+        stage.publisher("nasdaq").publish("Quote", QUOTES[2], timeout=20)
+    assert refused.value.reason == "not-authorised"
+    stage.check({})
+    # Both agents together read nothing of any quote.
+    known = stage.knowledge("stocks", ["alpha", "beta"])
+    assert [known[number] for number in ids] == [{}, {}, {}]
+    stage.check_capture(texts_of("stocks", QUOTES))
 
 
 def test_stocks_premium_customers_read_stories_and_others_headlines(stage: Stage) -> None:
@@ -118,27 +191,150 @@ def test_stocks_premium_customers_read_stories_and_others_headlines(stage: Stage
         stage.subscriber(name).subscribe("News", 'sym == "IBM"', timeout=30)
     # A filter sees no more than its owner: the text is not there for a small investor.
     stage.subscriber("small-investor").subscribe("News", "has(text)", timeout=30)
-    stories = [
-        {"sym": "IBM", "headline": "IBM beats forecasts", "text": "Mainframes sell like never."},
-        {"sym": "XRX", "headline": "Xerox splits shares", "text": "Two for one, says the board."},
-        {"sym": "IBM", "headline": "IBM opens laboratory", "text": "It will study polymers."},
-    ]
     newswire = stage.publisher("newswire")
-    ids = accepted(newswire.publish_nowait("News", story) for story in stories)
-    wanted = [(i, s) for i, s in zip(ids, stories, strict=True) if s["sym"] == "IBM"]
+    ids = accepted(newswire.publish_nowait("News", story) for story in STORIES)
+    wanted = [(i, s) for i, s in zip(ids, STORIES, strict=True) if s["sym"] == "IBM"]
     assert len(wanted) == 2
-    headlines = {
-        number: Got(
-            "News", {n: story[n] for n in ("sym", "headline")}, frozenset({"text"})
-        )
-        for number, story in wanted
-    }  # fmt: skip
-    whole = {number: Got("News", story) for number, story in wanted}
-    stage.check({"small-investor": headlines, "pension-fund": whole})
+    stage.check(
+        {
+            "small-investor": {i: part_of("News", s, "sym", "headline") for i, s in wanted},
+            "pension-fund": {i: Got("News", s) for i, s in wanted},
+        }
+    )
     # Agencies sell stories and no quotes, exchanges quotes and no stories.
-    quote = {"exchange": "NASDAQ", "sym": "IBM", "price": 12, "volume": 100}
-    for name, kind, values in (("newswire", "Quote", quote), ("nasdaq", "News", stories[0])):
+    for name, kind, values in (("newswire", "Quote", QUOTES[0]), ("nasdaq", "News", STORIES[0])):
         with pytest.raises(Refused):
             stage.publisher(name).publish(kind, values, timeout=20)
     stage.check({})
-    stage.check_capture(texts_of("stocks", stories))
+    stage.check_capture(texts_of("stocks", STORIES))
+
+
+# Paper 004: lifeguards, and overlays that put together what they see.
+
+BATHERS = [
+    {"name": "Alice Whitmore", "location": "north", "age": 18, "gender": "female",
+     "occupation": "lifeguard trainee"},
+    {"name": "Robert Ashdown", "location": "south", "age": 41, "gender": "male",
+     "occupation": "policeman"},
+    {"name": "Charles Fenwick", "location": "north", "age": 24, "gender": "male",
+     "occupation": "student"},
+]  # fmt: skip
+TELLING = {"age", "gender", "occupation"}
+
+
+def test_lifeguards_on_duty_see_bathers_whom_colluding_overlays_cannot_tell(stage: Stage) -> None:
+    for name in ("tower-north", "tower-south"):
+        stage.subscriber(name).subscribe("Position", timeout=30)
+    handles = [
+        stage.publisher(f"wristbands-{bather['location']}").publish_nowait("Position", bather)
+        for bather in BATHERS
+    ]
+    ids = accepted(handles)
+    north = {
+        number: Got("Position", bather)
+        for number, bather in zip(ids, BATHERS, strict=True)
+        if bather["location"] == "north"
+    }
+    assert len(north) == 2
+    # The tower in the south is trained and not on duty.
+    stage.check({"tower-north": north})
+    # A wristband speaks for its own section alone.
+    with pytest.raises(Refused) as refused:
+        stage.publisher("wristbands-south").publish("Position", BATHERS[0], timeout=20)
+    assert refused.value.reason == "not-authorised"
+    stage.check({})
+    for overlays in (("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c")):
+        known = stage.knowledge("beach", [n for n, o in AGENTS.items() if o in overlays])
+        assert set(ids) <= set(known), overlays
+        for number in ids:
+            # INVARIANT: two of three overlays lack a part of what tells a person from another.
+            assert not set(known[number]) >= TELLING, overlays
+    # Nor do all of them together know a name: it is sealed for lifeguards.
+    everybody = stage.knowledge("beach", list(AGENTS))
+    for number, bather in zip(ids, BATHERS, strict=True):
+        assert everybody[number] == {n: value for n, value in bather.items() if n != "name"}
+    stage.check_capture(texts_of("beach", BATHERS))
+
+
+# Paper 002, section 5: a break-in, told to police, fire service and press over broken links.
+
+BREAK_IN = {"zone": "university", "severity": 6, "location": "West Cambridge", "polCode": 3,
+            "premises": "William Gates Building", "isDrill": False}  # fmt: skip
+BURGLARY = {"zone": "centre", "severity": 4, "location": "Centre", "polCode": 2,
+            "premises": "Market Square 3", "isDrill": False}  # fmt: skip
+BLAZE = {"zone": "west", "severity": 9, "location": "Madingley Road", "polCode": 8,
+         "isDrill": False}  # fmt: skip
+DRILL = {"zone": "north", "severity": 1, "location": "Parkside", "polCode": 0,
+         "isDrill": True}  # fmt: skip
+PUBLIC = ("zone", "severity")
+OF_OFFICERS = (*PUBLIC, "location", "polCode", "premises")
+
+
+def burglary(event: dict[str, Any], number: str, officer: str) -> dict[str, dict[str, Got]]:
+    """Who gets what of a burglary in an officer's area; its place is the police's alone."""
+    public = part_of("BurglaryEvent", event, *PUBLIC)
+    return {
+        officer: {number: part_of("BurglaryEvent", event, *OF_OFFICERS)},
+        "engine-4": {number: public},
+        "evening-news": {number: public},
+    }
+
+
+def city(stage: Stage) -> Publisher:
+    """Everybody on duty, as in figure 4; the duty officer's publisher."""
+    wishes = {
+        "officer-1": ("BurglaryEvent", "polCode < 4"),
+        "officer-2": ("BurglaryEvent", 'location == "West Cambridge"'),
+        "training-centre": ("PoliceEvent", "isDrill == true"),
+        "engine-4": ("PoliceEvent", ""),
+        "evening-news": ("PoliceEvent", ""),
+    }
+    for name, (kind, text) in wishes.items():
+        subscriber = stage.subscriber(name)
+        subscriber.wait_ready(60, domain="police")
+        subscriber.subscribe(kind, text, domain="police", timeout=30)
+    return stage.publisher("duty-desk")
+
+
+def test_a_break_in_is_told_to_police_fire_and_press_each_their_part(stage: Stage) -> None:
+    desk = city(stage)
+    events = [("BurglaryEvent", BREAK_IN), ("BurglaryEvent", BURGLARY),
+              ("PoliceEvent", BLAZE), ("PoliceEvent", DRILL)]  # fmt: skip
+    first, second, blaze, drill = accepted(
+        desk.publish_nowait(kind, values) for kind, values in events
+    )
+    expected = burglary(BREAK_IN, first, "officer-2")
+    for name, wanted in burglary(BURGLARY, second, "officer-1").items():
+        expected.setdefault(name, {}).update(wanted)
+    for number, event in ((blaze, BLAZE), (drill, DRILL)):
+        # The place of other events is shared with the fire service.
+        expected["engine-4"][number] = part_of("PoliceEvent", event, *PUBLIC, "location")
+        expected["evening-news"][number] = part_of("PoliceEvent", event, *PUBLIC)
+    expected["training-centre"] = {drill: Got("PoliceEvent", DRILL)}
+    stage.check(expected)
+    # Burglaries went through the fire service's agent, which cannot read what it passed on.
+    assert stage.status("delta", "police")["attribute_keys"] == ["fire"]
+    known = stage.knowledge("police", ["delta"])
+    assert [known[number] for number in (first, second)] == [
+        {name: event[name] for name in PUBLIC} for event in (BREAK_IN, BURGLARY)
+    ]
+    texts = texts_of("city", [BREAK_IN, BURGLARY, BLAZE, DRILL])
+    stage.check_capture(texts)
+
+
+def test_a_link_of_the_city_breaks_and_heals_and_nothing_is_lost_or_doubled(stage: Stage) -> None:
+    desk = city(stage)
+    # Officer 1's agent, which the press has as well, is cut off from everybody.
+    stage.links["alpha-a"].cut()
+    (number,) = accepted([desk.publish_nowait("BurglaryEvent", BURGLARY)])
+    expected = burglary(BURGLARY, number, "officer-1")
+    stage.check({"engine-4": expected["engine-4"]})
+    stage.links["alpha-a"].heal()
+    stage.check({name: expected[name] for name in ("officer-1", "evening-news")})
+    # The fire service's agent, which burglaries pass, is cut off: they go round it.
+    stage.links["delta-a"].cut()
+    (number,) = accepted([desk.publish_nowait("BurglaryEvent", BURGLARY)])
+    expected = burglary(BURGLARY, number, "officer-1")
+    stage.check({name: expected[name] for name in ("officer-1", "evening-news")})
+    stage.links["delta-a"].heal()
+    stage.check({"engine-4": expected["engine-4"]})

@@ -44,6 +44,7 @@ class Rule:
         lowers: names that a super-type must lack for the event to become one of it; None
             for a rule that permits.
         proof: what the values of a publication must prove, see `EpochPolicy.proofs`.
+        until: Unix time from which it holds no more; 0 for one without an end.
     """
 
     policy: str
@@ -53,6 +54,11 @@ class Rule:
     suppresses: frozenset[str] = frozenset()
     lowers: frozenset[str] | None = None
     proof: frozenset[bytes] = frozenset()
+    until: int = 0
+
+    def holds(self, now: float) -> bool:
+        """Whether it still holds at a moment, Unix time in seconds."""
+        return not self.until or now < self.until
 
 
 @dataclass(frozen=True)
@@ -189,6 +195,7 @@ class _Subjects:
             suppresses=frozenset(encoded.suppresses),
             lowers=None if encoded.lowers is None else frozenset(encoded.lowers),
             proof=frozenset(encoded.proof),
+            until=encoded.until,
         )
 
 

@@ -251,6 +251,7 @@ def _rules(
                 suppresses=rule.suppresses,
                 lowers=rule.lowers,
                 proof=tuple(sorted(tag(proof_key, token) for token in rule.proof_tokens)),
+                until=rule.until,
             )
         )
     return tuple(found)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
+
+from django.utils import timezone
 
 from adminapp.agreements import effect
 from adminapp.agreements import selectors as agreements
@@ -45,7 +48,8 @@ def steady(domain_id: int, read: Callable[[Domain], T]) -> T:
 
 def gather(domain: Domain) -> PlainDomain:
     """Everything that bundles of the domain's revision are made from."""
-    spoken = policies.language(domain)
+    moment = timezone.now()
+    spoken = policies.language(domain, at=moment)
     agents = _agents(domain)
     serving = {agent.name for agent in agents}
     openings = agreements.openings(domain)
@@ -56,7 +60,9 @@ def gather(domain: Domain) -> PlainDomain:
         lease_seconds=domain.lease_seconds,
         types=tuple(spec.to_json() for spec in catalog.wire_types(domain)),
         families=_families(spoken.types),
-        policies=foreign.policies(plain_policies(domain, spoken), openings, spoken.types),
+        policies=foreign.policies(
+            plain_policies(domain, spoken, at=moment), openings, spoken.types
+        ),
         subjects=(
             *_subjects(domain, serving, marked=bool(openings)),
             *foreign.subjects(domain, spoken.subject, serving),
@@ -99,13 +105,19 @@ def _subjects(domain: Domain, serving: set[str], *, marked: bool) -> tuple[Plain
     )
 
 
-def plain_policies(domain: Domain, spoken: Language) -> tuple[PlainPolicy, ...]:
+def plain_policies(
+    domain: Domain, spoken: Language, *, at: datetime | None = None
+) -> tuple[PlainPolicy, ...]:
     """What the policies in force permit, in normal form; one policy may come in several parts.
 
     Policies that no longer fit the model grant nothing. Those to define and to advertise types are
     enforced in the control plane: what publishers must be able to advertise is in their parts.
+
+    Args:
+        at: the moment that the language was built for, where it matters when a policy ends.
     """
     rows = policies.effective_rows(domain)
+    ends = {} if at is None else policies.ends(domain, rows, spoken, after=at)
     found = [*policies.grants_of(rows, spoken), *policies.lowerings_of(rows, spoken)]
     return tuple(
         PlainPolicy(
@@ -118,6 +130,7 @@ def plain_policies(domain: Domain, spoken: Language) -> tuple[PlainPolicy, ...]:
             first=grant.first,
             suppresses=grant.suppresses,
             lowers=grant.lowers,
+            until=int(ends[grant.policy.pk].timestamp()) if grant.policy.pk in ends else 0,
         )
         for grant in found
         if grant.policy.action in ACCESS

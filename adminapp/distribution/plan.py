@@ -54,6 +54,7 @@ class PlainPolicy:
         agreement: the agreement whose guests it is for, or None for locals.
         suppresses: attributes whose place is kept where no policy permits them.
         lowers: None, or for a way to a super-type the attributes that it must lack.
+        until: Unix time from which it says something else by itself; 0 for never.
     """
 
     id: int | str
@@ -66,6 +67,7 @@ class PlainPolicy:
     agreement: int | None = None
     suppresses: tuple[str, ...] = ()
     lowers: tuple[str, ...] | None = None
+    until: int = 0
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,7 @@ class PlainRule:
         proof_tokens: those of them that an agent checks against the values it admits.
         suppresses: as of `PlainPolicy`.
         lowers: as of `PlainPolicy`.
+        until: as of `PlainPolicy`.
     """
 
     policy: int | str
@@ -180,6 +183,7 @@ class PlainRule:
     proof_tokens: tuple[str, ...] = ()
     suppresses: tuple[str, ...] = ()
     lowers: tuple[str, ...] | None = None
+    until: int = 0
 
 
 @dataclass(frozen=True)
@@ -332,6 +336,7 @@ def _rule(
         proof_tokens=_tokens(proved) if policy.action == "publish" else (),
         suppresses=policy.suppresses,
         lowers=policy.lowers,
+        until=policy.until,
     )
 
 

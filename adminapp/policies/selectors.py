@@ -25,6 +25,7 @@ from adminapp.policies.language import ENVIRONMENT, Language, PolicyConjunction
 from adminapp.policies.models import Policy, PolicyVersion
 from adminapp.policies.valuerules import ACCESS
 from adminapp.roles import selectors as roles
+from policyengine.attributes import Literal
 from policyengine.errors import InputError
 
 
@@ -188,6 +189,44 @@ def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:
         if moment is not None
     ]
     return min((moment for moment in moments if moment > after), default=None)
+
+
+def ends(
+    domain: Domain, rows: Iterable[Policy], spoken: Language, *, after: datetime
+) -> dict[int, datetime]:
+    """When each policy next says something else by itself: it ends, or the clock decides anew.
+
+    A policy to publish rests on those to advertise, and ends with the first of them.
+
+    Args:
+        spoken: the domain's language at that same moment.
+        after: the moment.
+
+    Returns:
+        By primary key; a policy without an entry stays as it is until somebody changes it.
+    """
+    listed = [row for row in rows if row.in_force(after)]
+    tests = {row.pk: _clock_tests(row, spoken) for row in listed}
+    surroundings = environment(domain) if any(tests.values()) else None
+    found: dict[int, datetime] = {}
+    for row in listed:
+        moments = [row.valid_until]
+        if surroundings is not None:
+            moments.append(surroundings.next_change(tests[row.pk], after))
+        known = [moment for moment in moments if moment is not None]
+        if known:
+            found[row.pk] = min(known)
+    advertising = [found[r.pk] for r in listed if r.action == "advertise" and r.pk in found]
+    for row in listed:
+        if row.action == "publish" and advertising:
+            found[row.pk] = min(*advertising, found.get(row.pk, advertising[0]))
+    return found
+
+
+def _clock_tests(row: Policy, spoken: Language) -> list[Literal]:
+    texts = (row.expression, *(rule["when"] for rule in row.rules if rule["when"]))
+    kind = row.event_type.name
+    return [each for text in texts if ENVIRONMENT in text for each in spoken.tests(text, kind)]
 
 
 def _next_by_the_clock(domain: Domain, rows: Iterable[Policy], after: datetime) -> datetime | None:

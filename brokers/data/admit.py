@@ -25,6 +25,7 @@ from policyengine.events import restrict
 
 # How far a publisher's clock may be ahead of the control plane's, in seconds.
 CLOCK_SKEW = 120.0
+_EVER = 0.0
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,10 @@ def admit(
         refuse(STALE, "the event was issued too long ago, or in the future")
     _check_parts(snapshot, part)
     policy = named_epoch(snapshot, part.epoch)
-    found = _granted(snapshot, policy, part)
+    found = _granted(snapshot, policy, part, now)
     if found is None:
+        if _granted(snapshot, policy, part, _EVER) is not None:
+            refuse(NOT_AUTHORISED, "what let this publisher publish this event has ended by now")
         refuse(NOT_AUTHORISED, "no policy lets this publisher publish this event")
     # Restriction instead of refusal: paper 002, section 4.2.
     kind, granted = found
@@ -125,7 +128,7 @@ def _check_parts(snapshot: DomainSnapshot, part: PublicationPart) -> None:
 
 
 def _granted(
-    snapshot: DomainSnapshot, policy: EpochPolicy, part: PublicationPart
+    snapshot: DomainSnapshot, policy: EpochPolicy, part: PublicationPart, now: float
 ) -> tuple[str, Grant] | None:
     """What the publisher may publish the part as, and with what; None: as nothing.
 
@@ -138,7 +141,7 @@ def _granted(
     proofs = policy.proofs(_canonical(snapshot, part)) if whole else None
 
     def at(action: str, event_type: str) -> list[Rule]:
-        return matched_rules(policy, action, event_type, tags, proofs)
+        return matched_rules(policy, action, event_type, tags, proofs, now=now)
 
     granted = grant(at("publish", part.type), policy, part.publisher)
     if granted is not None:

@@ -26,7 +26,11 @@ class Addressed:
 
 
 def deliver(
-    snapshot: DomainSnapshot, routed: RoutedPart, subscriptions: SubscriptionIndex
+    snapshot: DomainSnapshot,
+    routed: RoutedPart,
+    subscriptions: SubscriptionIndex,
+    *,
+    now: float,
 ) -> list[Addressed]:
     """Decide what every own subscriber receives of a part.
 
@@ -39,6 +43,7 @@ def deliver(
         snapshot: the domain's policy in force.
         routed: the part, protected attributes encrypted.
         subscriptions: of this domain.
+        now: Unix time in seconds, by the lease's signed time.
 
     Raises:
         RejectedError: `epoch-unknown` or `epoch-retired`, of the encoding or of what is blind.
@@ -48,7 +53,7 @@ def deliver(
     policy = named_epoch(snapshot, routed.epoch)
     if routed.type not in subscriptions.by_type:
         return []
-    rules = matched_rules(policy, "subscribe", routed.type, frozenset(routed.tags))
+    rules = matched_rules(policy, "subscribe", routed.type, frozenset(routed.tags), now=now)
     permitted = authorised(rules, policy)
     if not permitted.any():
         return []

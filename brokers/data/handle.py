@@ -184,7 +184,7 @@ def _authenticated(bench: Workbench, part: PublicationPart) -> Effects:
     admitted = admit(bench.snapshot, part, now=bench.now, oldest=bench.oldest)
     routed = route(bench.snapshot, admitted, random=bench.random)
     hops = _hops(bench, routed.part, key)
-    deliveries = deliver(bench.snapshot, routed.part, bench.subscriptions)
+    deliveries = deliver(bench.snapshot, routed.part, bench.subscriptions, now=bench.now)
     outgoing = [*_sealed(bench, deliveries), *hops.outgoing]
     dropped = (*admitted.dropped, *routed.unprotectable)
     outgoing += _reply(bench, part.publisher, _accepted(bench, part, dropped))
@@ -376,7 +376,7 @@ def _accepted_hop(bench: Workbench, routed: RoutedPart) -> Effects:
     if routed.issued < bench.oldest:
         refuse(STALE, "the part was issued too long ago")
     named_epoch(bench.snapshot, routed.epoch)
-    deliveries = deliver(bench.snapshot, routed, bench.subscriptions)
+    deliveries = deliver(bench.snapshot, routed, bench.subscriptions, now=bench.now)
     return Effects(
         outgoing=tuple(_sealed(bench, deliveries)),
         seen=((key, routed.issued),),

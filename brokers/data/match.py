@@ -59,6 +59,8 @@ def matched_rules(
     event_type: str,
     tags: frozenset[bytes],
     proofs: frozenset[bytes] | None = None,
+    *,
+    now: float,
 ) -> list[Rule]:
     """The rules of an action that an event meets by its type, its tags and its values.
 
@@ -68,8 +70,9 @@ def matched_rules(
         event_type: the event's own type; rules of its ancestors are found too.
         tags: routing tags of the event, 16 bytes each.
         proofs: what its values prove (`EpochPolicy.proofs`); None takes the tags' word.
+        now: Unix time in seconds, by the lease's signed time; rules that have ended do not count.
     """
-    found = policy.index(action, event_type).matching(tags)
+    found = [one for one in policy.index(action, event_type).matching(tags) if one.holds(now)]
     return found if proofs is None else [rule for rule in found if rule.proof <= proofs]
 
 

@@ -47,6 +47,8 @@ class EncodedRule(Record):
             none, with `attributes` alone.
         proof: tags of `event_tags`' predicates under the epoch's `proof_key`, as far as the
             agent sees the values: it checks them against the values of a publication.
+        until: seconds since 1970 from which the rule holds no more, whether or not a newer
+            bundle has come; 0 for a rule whose end is not known.
     """
 
     id: Annotated[str, LABEL]
@@ -59,6 +61,7 @@ class EncodedRule(Record):
     suppresses: Annotated[tuple[str, ...], _NAMES] = ()
     lowers: Annotated[tuple[str, ...] | None, Optional(_NAMES)] = None
     proof: Annotated[tuple[bytes, ...], TAGS] = ()
+    until: Annotated[int, UINT] = 0
 
     def _agree(self) -> None:
         if self.action != "publish" and (self.lowers is not None or self.proof):

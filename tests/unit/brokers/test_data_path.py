@@ -563,3 +563,22 @@ def test_a_lowered_event_reaches_subscribers_of_the_super_type_alone() -> None:
     assert (got["p-faa"][0].type, got["p-faa"][0].attributes) == (
         "Flight", {"carrier": "DL", "delay": 130}
     )  # fmt: skip
+
+
+def test_a_rule_that_has_ended_permits_nothing_without_a_newer_bundle() -> None:
+    alpha = _agents()["alpha"]
+    _with_rules(
+        alpha, **{"airports-publish": {"until": int(NOW) + 10}, "own-ua": {"until": int(NOW) + 5}}
+    )
+    told = deliveries(ORGANISATION, alpha.client_message(_sent()).outgoing)
+    assert "p-ua" in told
+    alpha.now = NOW + 5
+    effects = alpha.client_message(_sent(identifier="5" * 32))
+    assert effects.refusal is None
+    assert "p-ua" not in deliveries(ORGANISATION, effects.outgoing)
+    alpha.now = NOW + 10
+    effects = alpha.client_message(_sent(identifier="6" * 32))
+    assert effects.refusal is not None
+    assert effects.refusal.reason == "not-authorised"
+    (reply,) = replies(ORGANISATION, effects.outgoing)["p-airport"]
+    assert reply.message == "what let this publisher publish this event has ended by now"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -152,3 +152,37 @@ def test_who_holds_too_much_has_nothing(
     plane.settle()
     assert received(plane, "UA") == set()
     assert received(plane, "AA") == {("UA", "JFK")}
+
+
+def ends_at(plane: Plane, agent: str) -> dict[str, int]:
+    """When the rules of each policy end, as an agent is told."""
+    content = plane.audiences[f"agent:{agent}"].agent("flights")
+    return {rule.policy: rule.until for each in content.epochs for rule in each.rules}
+
+
+def test_agents_are_told_when_a_policy_ends_or_the_clock_decides_anew(
+    plane: Plane, flights: Domain
+) -> None:
+    end = timezone.now() + timedelta(days=3)
+    rows = {
+        name: create_policy(
+            actor=None, domain=flights, name=name, action="subscribe", event_type="Departure",
+            expression=expression, **more,
+        )
+        for name, expression, more in (
+            ("ending", 'subject.carrier == "UA"', {"valid_until": end}),
+            ("this year", f'subject.carrier == "UA" && env.year == {timezone.now().year}', {}),
+            ("both", 'subject.carrier == "UA" && env.weekday > 0', {"valid_until": end}),
+            ("endless", 'subject.carrier == "UA" && env.weekday > 0', {}),
+        )
+    }  # fmt: skip
+    plane.settle()
+    told = ends_at(plane, "alpha")
+    found = {name: told[f"policy-{row.pk}"] for name, row in rows.items()}
+    year = found.pop("this year")
+    assert found == {"ending": int(end.timestamp()), "both": int(end.timestamp()), "endless": 0}
+    over = datetime(timezone.now().year + 1, 1, 1, tzinfo=UTC).timestamp()
+    assert abs(year - over) < 86_400
+    others = {policy for policy in told if told[policy] == 0}
+    assert f"policy-{rows['endless'].pk}" in others
+    assert len(others) > 1  # whatever has no end is as it was

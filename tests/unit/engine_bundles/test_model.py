@@ -158,6 +158,7 @@ def test_an_epoch_that_contradicts_itself_cannot_be_made(changes):
         {"encoded": b""},
         {"attributes": ("a", "a")},
         {"type": ""},
+        {"until": -1},
     ],
 )
 def test_a_rule_out_of_range_cannot_be_made(changes):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brokers.data.blind import admit_blind
-from brokers.data.match import Grant, grant, matched_rules, named_epoch
+from brokers.data.match import Grant, check_ended, grant, matched_rules, named_epoch
 from brokers.data.ranges import admit_ranges
 from brokers.data.reasons import (
     MALFORMED,
@@ -25,7 +25,6 @@ from policyengine.events import restrict
 
 # How far a publisher's clock may be ahead of the control plane's, in seconds.
 CLOCK_SKEW = 120.0
-_EVER = 0.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def admit(
 
     Raises:
         RejectedError: `unknown-type`, `stale`, `epoch-unknown`, `epoch-retired`,
-            `malformed`, `not-authorised` or `no-share`.
+            `malformed`, `not-authorised`, `policy-ended` or `no-share`.
     """
     if part.type not in snapshot.specs:
         refuse(UNKNOWN_TYPE, f"event type `{part.type}` does not exist in this domain")
@@ -92,8 +91,6 @@ def admit(
     policy = named_epoch(snapshot, part.epoch)
     found = _granted(snapshot, policy, part, now)
     if found is None:
-        if _granted(snapshot, policy, part, _EVER) is not None:
-            refuse(NOT_AUTHORISED, "what let this publisher publish this event has ended by now")
         refuse(NOT_AUTHORISED, "no policy lets this publisher publish this event")
     # Restriction instead of refusal: paper 002, section 4.2.
     kind, granted = found
@@ -141,7 +138,9 @@ def _granted(
     proofs = policy.proofs(_canonical(snapshot, part)) if whole else None
 
     def at(action: str, event_type: str) -> list[Rule]:
-        return matched_rules(policy, action, event_type, tags, proofs, now=now)
+        found = matched_rules(policy, action, event_type, tags, proofs)
+        check_ended(found, policy, now=now, handle=part.publisher)
+        return found
 
     granted = grant(at("publish", part.type), policy, part.publisher)
     if granted is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brokers.data.blind import BlindEvent
-from brokers.data.match import Grant, authorised, grant, matched_rules, named_epoch
+from brokers.data.match import Grant, authorised, check_ended, grant, matched_rules, named_epoch
 from brokers.data.ranges import RangeEvent
 from brokers.data.reasons import CONDITION, NO_KEY, NOT_PERMITTED
 from brokers.data.route import protection_context
@@ -46,14 +46,16 @@ def deliver(
         now: Unix time in seconds, by the lease's signed time.
 
     Raises:
-        RejectedError: `epoch-unknown` or `epoch-retired`, of the encoding or of what is blind.
+        RejectedError: `epoch-unknown` or `epoch-retired`, of the encoding or of what is blind,
+            or `policy-ended`.
         DecryptionError: a ciphertext that one of our keys should open does not open.
         ComparatorAway: a comparator would have to be asked, and cannot be.
     """
     policy = named_epoch(snapshot, routed.epoch)
     if routed.type not in subscriptions.by_type:
         return []
-    rules = matched_rules(policy, "subscribe", routed.type, frozenset(routed.tags), now=now)
+    rules = matched_rules(policy, "subscribe", routed.type, frozenset(routed.tags))
+    check_ended(rules, policy, now=now)
     permitted = authorised(rules, policy)
     if not permitted.any():
         return []

@@ -18,6 +18,7 @@ from brokers.data.reasons import (
     COMPARATOR_AWAY,
     EPOCH_UNKNOWN,
     MALFORMED,
+    POLICY_ENDED,
     STALE,
     UNKNOWN_AGENT,
     UNKNOWN_TYPE,
@@ -173,6 +174,8 @@ def _publication(bench: Workbench, payload: bytes) -> Effects:
     except ComparatorAway:
         return Effects(hold=COMPARATOR_AWAY)
     except RejectedError as error:
+        if error.reason == POLICY_ENDED:
+            return Effects(hold=POLICY_ENDED)
         return _refuse_publication(bench, part, error)
 
 
@@ -297,7 +300,7 @@ def _refuse_subscribe(bench: Workbench, request: SubscribeRequest, error: Reject
 
 # parts from other agents
 
-_WAIT_FOR_POLICY = frozenset({EPOCH_UNKNOWN, UNKNOWN_TYPE, UNKNOWN_AGENT, "epoch"})
+_WAIT_FOR_POLICY = frozenset({EPOCH_UNKNOWN, POLICY_ENDED, UNKNOWN_TYPE, UNKNOWN_AGENT, "epoch"})
 """Refusals of a hop that a newer policy on its way to us would lift."""
 
 

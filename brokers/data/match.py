@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bitarray import bitarray
 
-from brokers.data.reasons import EPOCH_RETIRED, EPOCH_UNKNOWN
+from brokers.data.reasons import EPOCH_RETIRED, EPOCH_UNKNOWN, POLICY_ENDED
 from brokers.snapshot import DomainSnapshot, EpochPolicy, Rule
 from policyengine.errors import RejectedError
 
@@ -59,8 +59,6 @@ def matched_rules(
     event_type: str,
     tags: frozenset[bytes],
     proofs: frozenset[bytes] | None = None,
-    *,
-    now: float,
 ) -> list[Rule]:
     """The rules of an action that an event meets by its type, its tags and its values.
 
@@ -70,10 +68,32 @@ def matched_rules(
         event_type: the event's own type; rules of its ancestors are found too.
         tags: routing tags of the event, 16 bytes each.
         proofs: what its values prove (`EpochPolicy.proofs`); None takes the tags' word.
-        now: Unix time in seconds, by the lease's signed time; rules that have ended do not count.
     """
-    found = [one for one in policy.index(action, event_type).matching(tags) if one.holds(now)]
+    found = policy.index(action, event_type).matching(tags)
     return found if proofs is None else [rule for rule in found if rule.proof <= proofs]
+
+
+def check_ended(
+    rules: Iterable[Rule], policy: EpochPolicy, *, now: float, handle: str | None = None
+) -> None:
+    """Let nothing be decided by a rule that has ended: the next policy is on its way.
+
+    Args:
+        rules: the rules that the event meets.
+        policy: the epoch they belong to.
+        now: Unix time in seconds, by the lease's signed time.
+        handle: the client that it is about; None where it is about all.
+
+    Raises:
+        RejectedError: `policy-ended`, where one of them authorises such a client.
+    """
+    position = None if handle is None else policy.positions.get(handle)
+    if handle is not None and position is None:
+        return
+    for rule in rules:
+        concerns = rule.authorised.any() if position is None else rule.authorised[position]
+        if concerns and not rule.holds(now):
+            raise RejectedError(POLICY_ENDED, "what the policy said has ended; the next awaits")
 
 
 def authorised(rules: Sequence[Rule], policy: EpochPolicy) -> bitarray:

@@ -255,7 +255,7 @@ def test_what_is_read_is_what_the_text_lets_be_read(
     snapshot = compiled(rows, subject)
     epoch = snapshot.epochs[1]
     known = Text(rows, subject, event).permitted(kind)
-    found = matched_rules(epoch, "subscribe", kind, frozenset(tags(snapshot, values)), now=100)
+    found = matched_rules(epoch, "subscribe", kind, frozenset(tags(snapshot, values)))
     granted = grant(found, epoch, "one")
     if known is None:
         assert granted is None

@@ -14,6 +14,7 @@ from adminapp.core.authority import get_authority
 from adminapp.distribution import (
     blindepochs,
     blindkeys,
+    comparators,
     contents,
     delivery,
     epochs,
@@ -28,8 +29,8 @@ from adminapp.distribution.recipients import recipient
 from adminapp.identity.models import Domain
 from policyengine.bundles import addresses
 from policyengine.bundles.envelope import SealedBundle, build_bundle
-from policyengine.bundles.model import AgentContent, ClientContent
-from policyengine.primitives.canonical import dumps
+from policyengine.bundles.model import AgentContent, ClientContent, ComparatorContent
+from policyengine.primitives.canonical import dumps, unb64
 from policyengine.primitives.hashing import digest
 
 LIFETIME = timedelta(days=7)
@@ -42,7 +43,7 @@ class Job:
 
     address: str
     recipient: bytes
-    content: AgentContent | ClientContent
+    content: AgentContent | ClientContent | ComparatorContent
 
     @property
     def content_hash(self) -> str:
@@ -128,6 +129,10 @@ def _read(domain: Domain) -> Snapshot:
         domain=gather(domain),
         epochs=tuple(epochs.live(domain)),
         rings=blindkeys.rings(domain),
+        comparators=tuple(
+            contents.PlainComparator(one.name, unb64(one.sealing_key))
+            for one in comparators.of(domain)
+        ),
         notices={row["audience"]: row["top"] for row in tops.annotate(top=Max("number"))},
     )
 
@@ -137,6 +142,13 @@ def _jobs(snapshot: Snapshot) -> Iterator[Job]:
 
     One after the other, so that agents do not wait for what clients' keys cost to make.
     """
+    for comparator in snapshot.comparators:
+        # Before anybody: what nobody can compare waits.
+        yield Job(
+            addresses.audience("comparator", comparator.name),
+            comparator.sealing_key,
+            contents.comparator_content(snapshot, comparator),
+        )
     for agent in snapshot.domain.agents:
         yield Job(
             addresses.audience("agent", agent.name),

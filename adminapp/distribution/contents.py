@@ -28,6 +28,7 @@ from policyengine.bundles.model import (
     AgentRef,
     ClientContent,
     ClientRef,
+    ComparatorContent,
     EncodedRule,
     EncodedSubject,
     EpochContent,
@@ -45,6 +46,14 @@ _PUBLISHING_KINDS = ("publisher", "service")
 
 
 @dataclass(frozen=True)
+class PlainComparator:
+    """A comparator: its name and public sealing key."""
+
+    name: str
+    sealing_key: bytes
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """A domain, its living epochs and its notices, read at one revision."""
 
@@ -52,6 +61,7 @@ class Snapshot:
     epochs: tuple[EncodingEpoch, ...]
     notices: Mapping[str, int]
     rings: tuple[blindkeys.Ring, ...] = ()
+    comparators: tuple[PlainComparator, ...] = ()
 
     @cached_property
     def blind(self) -> BlindPlan:
@@ -108,6 +118,19 @@ def _parts_over(domain: PlainDomain, overlay: str) -> dict[str, list[str]]:
                 free = (spec.name for spec in types.attributes(name) if spec.name not in placed)
                 found[name] = [*part["attributes"], *(free if number == 0 else ())]
     return found
+
+
+def comparator_content(snapshot: Snapshot, comparator: PlainComparator) -> ComparatorContent:
+    """Everything that a comparator holds of one domain: keys that open, and no other."""
+    address = addresses.audience("comparator", comparator.name)
+    pairs = snapshot.blind.every_ordered
+    found = tuple(
+        OrderKey(kind, name, ring.epoch.number, ring.epoch.state, sealed, sealed=True)
+        for ring in snapshot.rings
+        if ring.epoch.scheme == "sbm2" and pairs
+        for (kind, name), sealed in ring.orders(address, comparator.sealing_key, pairs).items()
+    )
+    return ComparatorContent(snapshot.domain.name, comparator.name, found)
 
 
 def client_content(snapshot: Snapshot, subject: PlainSubject) -> ClientContent:

@@ -8,9 +8,10 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from adminapp.core import names
 from adminapp.core.models import Versioned
 from adminapp.identity.models import Agent, Domain, Principal
-from adminapp.identity.querysets import DomainScopedQuerySet
+from adminapp.identity.querysets import DomainScopedQuerySet, SharedQuerySet
 from adminapp.trustgroups.models import KeyEpoch
 
 
@@ -168,6 +169,27 @@ class BlindKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} for {self.audience}"
+
+
+class Comparator(Versioned):
+    """A process beside agents that opens what they compare; it gets the keys of its domains.
+
+    Keys are public ones, base64url without padding.
+    """
+
+    name = models.CharField(max_length=64, unique=True, validators=[names.slug])
+    sealing_key = models.CharField(max_length=64)
+    verify_key = models.CharField(max_length=64)
+    domains = models.ManyToManyField(Domain, related_name="comparators")
+    registered_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects = SharedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Bundle(Versioned):

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from adminapp.distribution import serving
-from adminapp.distribution.models import Recipient
+from adminapp.distribution.models import Comparator, Recipient
 from adminapp.identity.models import Agent, Domain, Principal
 from policyengine.primitives.canonical import unb64
 
 
 @dataclass(frozen=True)
 class Audience:
-    """An agent or a client whose messages can be checked and answered."""
+    """An agent, a client or a comparator whose messages can be checked and answered."""
 
     address: str
-    row: Agent | Principal
+    row: Agent | Principal | Comparator
 
     @cached_property
     def verify_key(self) -> bytes:
@@ -33,18 +33,22 @@ class Audience:
         """The domains it may hear of; none once it is banned or revoked."""
         if isinstance(self.row, Agent):
             return tuple(serving.domains_of_agent(self.row))
+        if isinstance(self.row, Comparator):
+            return tuple(self.row.domains.order_by("name"))
         return (self.row.domain,) if self.row.state == Principal.State.ACTIVE else ()
 
 
 def find(address: str) -> Audience | None:
     """The audience of an address, if it exists and registered its keys."""
     kind, _, name = address.partition(":")
-    row: Agent | Principal | None
+    row: Agent | Principal | Comparator | None
     if kind == "agent":
         row = Agent.objects.select_related("overlay").filter(name=name).first()
+    elif kind == "comparator":
+        row = Comparator.objects.filter(name=name).first()
     else:
         row = Principal.objects.select_related("domain").filter(handle=name).first()
-    if kind not in {"agent", "client"} or row is None or not row.verify_key:
+    if kind not in {"agent", "client", "comparator"} or row is None or not row.verify_key:
         return None
     return Audience(address, row)
 

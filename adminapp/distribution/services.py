@@ -1,5 +1,7 @@
 """The area's writes, in one place to import from."""
 
+from adminapp.distribution.comparators import register as register_comparator
+from adminapp.distribution.comparators import remove as remove_comparator
 from adminapp.distribution.compile import compile_domain, rebuild
 from adminapp.distribution.delivery import (
     Parcel,
@@ -45,6 +47,8 @@ __all__ = [
     "prune",
     "rebuild",
     "reconcile",
+    "register_comparator",
+    "remove_comparator",
     "renew_expiring",
     "resume_after_loss",
     "revoke_principal",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
+from adminapp.distribution.models import Comparator
 from adminapp.distribution.serving import clients_of, domains_of_agent, homes_of, serving_agents
 from adminapp.identity.guests import guests
 from adminapp.identity.models import Agent, Domain, Overlay
@@ -52,6 +53,8 @@ class Standing:
 
     agents: tuple[StandingAgent, ...]
     clients: tuple[StandingClient, ...]
+    comparators: tuple[str, ...] = ()
+    """Names of comparators; they have business at the control queues only."""
 
     def on(self, overlay: str) -> Standing:
         """Those who have business at the broker of one overlay."""
@@ -90,6 +93,7 @@ def standing() -> Standing:
             for one in agents.order_by("name")
         ),
         tuple(sorted(clients, key=lambda client: client.handle)),
+        tuple(Comparator.objects.order_by("name").values_list("name", flat=True)),
     )
 
 

@@ -39,8 +39,8 @@ def standard_name(common_name: str, unit: str, suffix: str = "") -> str:
     """The name that the operator's authority puts into a certificate of ours.
 
     Args:
-        common_name: an agent's name, a client's handle, or `control`.
-        unit: `agents`, `clients` or `control`.
+        common_name: an agent's or comparator's name, a client's handle, or `control`.
+        unit: `agents`, `clients`, `comparators` or `control`.
         suffix: further parts in Java's form, or "".
     """
     return ", ".join(part for part in (f"CN={common_name}", f"OU={unit}", suffix) if part)

@@ -100,11 +100,11 @@ def control_rights(
         standing: everybody.
         suffix: of the distinguished names that the operator's authority gives.
         overlay: name of the overlay whose queues it carries as well, or None.
-        comparators: names of the comparators that fetch their keys here; the model has none.
+        comparators: names of the comparators that fetch their keys here, beside those of the model.
     """
     rights = Rights()
     _users(rights, standing, standing, suffix)
-    for name in comparators:
+    for name in sorted({*comparators, *standing.comparators}):
         user = f"comparator.{name}"
         rights.users[user] = standard_name(name, "comparators", suffix)
         rights.groups[user].add(user)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import stat
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -309,3 +310,18 @@ def test_java_writes_names_with_blanks_after_commas() -> None:
     assert java_name("CN=a,O=b c,DC=x") == "CN=a, O=b c, DC=x"
     with pytest.raises(UnusableNameError):
         java_name("")
+
+
+def test_comparators_have_the_control_queues_alone() -> None:
+    everybody = replace(people(client("p-1")), comparators=("beside",))
+    rights = control_rights(everybody, overlay="a")
+    assert rights.users["comparator.beside"] == "CN=beside, OU=comparators"
+    mine = {
+        entry.queue
+        for entry in rights.entries
+        if {"comparator.beside", "comparators"} & {*entry.read, *entry.write}
+    }
+    assert mine == {"pc.requests", "pc.control.comparator.beside"}
+    (own,) = [one for one in rights.entries if one.queue == "pc.control.comparator.beside"]
+    assert (own.read, own.write) == (("comparator.beside",), ("control",))
+    assert not any("beside" in user for user in overlay_rights(everybody, "a").users)

@@ -67,7 +67,7 @@ def events() -> st.SearchStrategy[dict[str, Value]]:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.lists(expressions(), max_size=12),
     st.lists(st.tuples(events(), st.sets(st.sampled_from(list(SCHEMA)))), min_size=1, max_size=4),
@@ -128,7 +128,7 @@ def held(number: int, handles: list[str]) -> EpochPolicy:
     return EpochPolicy(number, "current", positions, {})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(wanted(), events(), st.integers(0, 31)), min_size=1, max_size=4),
     st.permutations(HANDLES),

@@ -87,24 +87,17 @@ def overlay_rights(standing: Standing, overlay: str, *, suffix: str = "") -> Rig
     return rights
 
 
-def control_rights(
-    standing: Standing,
-    *,
-    suffix: str = "",
-    overlay: str | None = None,
-    comparators: Iterable[str] = (),
-) -> Rights:
+def control_rights(standing: Standing, *, suffix: str = "", overlay: str | None = None) -> Rights:
     """Rights at the broker of the control queues, which may carry an overlay too.
 
     Args:
         standing: everybody.
         suffix: of the distinguished names that the operator's authority gives.
         overlay: name of the overlay whose queues it carries as well, or None.
-        comparators: names of the comparators that fetch their keys here, beside those of the model.
     """
     rights = Rights()
     _users(rights, standing, standing, suffix)
-    for name in sorted({*comparators, *standing.comparators}):
+    for name in standing.comparators:
         user = f"comparator.{name}"
         rights.users[user] = standard_name(name, "comparators", suffix)
         rights.groups[user].add(user)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from tasks.activemq.rights import CONTROL, Rights, control_rights, overlay_right
 # Read by ActiveMQ while it runs; everything else when it starts.
 _RELOADED = frozenset({"users.properties", "groups.properties"})
 _DIFFERS = 3
-_NAME = re.compile(r"[a-z0-9-]{1,64}")
 
 
 class Command(BaseCommand):
@@ -38,13 +35,6 @@ class Command(BaseCommand):
             "--with-control",
             action="store_true",
             help="the overlay has the control queues too",
-        )
-        parser.add_argument(
-            "--comparator",
-            action="append",
-            default=[],
-            metavar="NAME",
-            help="a comparator that fetches its keys at the control queues; may be repeated",
         )
         parser.add_argument("--suffix", default="", help="end of certificates' names, `O=Example`")
         parser.add_argument("--host", default=Settings.host, help="address to listen on")
@@ -71,12 +61,7 @@ class Command(BaseCommand):
             suffix = java_name(options["suffix"]) if options["suffix"] else ""
         except (ValueError, UnusableNameError) as error:
             raise CommandError(str(error)) from error
-        rights = _rights(
-            options["broker"],
-            suffix,
-            with_control=options["with_control"],
-            comparators=options["comparator"],
-        )
+        rights = _rights(options["broker"], suffix, with_control=options["with_control"])
         for name, reason in sorted(rights.left_out.items()):
             self.stderr.write(f"{name} cannot sign in: {reason}")
         files = render(settings, rights)
@@ -101,30 +86,14 @@ class Command(BaseCommand):
             raise CommandError("the configuration is not as the model has it", returncode=_DIFFERS)
 
 
-def _rights(
-    broker: str, suffix: str, *, with_control: bool, comparators: Sequence[str] = ()
-) -> Rights:
+def _rights(broker: str, suffix: str, *, with_control: bool) -> Rights:
     everybody = standing()
     overlay = overlay_exists(broker)
     if not overlay and broker != CONTROL:
         raise CommandError(f"there is no overlay `{broker}`")
     if broker == CONTROL or with_control:
-        return control_rights(
-            everybody,
-            suffix=suffix,
-            overlay=broker if overlay else None,
-            comparators=_names(comparators),
-        )
-    if comparators:
-        raise CommandError("comparators have business at the control queues alone")
+        return control_rights(everybody, suffix=suffix, overlay=broker if overlay else None)
     return overlay_rights(everybody, broker, suffix=suffix)
-
-
-def _names(comparators: Sequence[str]) -> list[str]:
-    for name in comparators:
-        if not _NAME.fullmatch(name):
-            raise CommandError(f"`{name}` is not a name (a-z, 0-9 and -)")
-    return sorted(set(comparators))
 
 
 def _address(host: str) -> str:

@@ -211,22 +211,6 @@ def test_what_stands_at_a_broker_is_what_the_model_says(enrolled: World) -> None
     }
 
 
-def test_comparators_are_named_by_the_operator(enrolled: World, tmp_path: Path) -> None:
-    run("control", "--out", str(tmp_path), "--comparator", "one", "--comparator", "two")
-    reads, writes = may(tmp_path, "read"), may(tmp_path, "write")
-    assert reads["comparator.one"] == {"pc.control.comparator.one"}
-    assert writes["comparator.two"] == {"pc.requests"}
-    assert "pc.control.comparator.two" in writes["control"]
-    users = properties(tmp_path / "users.properties")
-    assert users["comparator.one"] == "CN=one, OU=comparators"
-    for arguments, words in (
-        (("a", "--comparator", "one"), "control queues alone"),
-        (("control", "--comparator", "pc.>"), "`pc.>` is not a name"),
-    ):
-        with pytest.raises(CommandError, match=re.escape(words)):
-            run(*arguments, "--out", str(tmp_path))
-
-
 def test_guests_publish_abroad_through_their_home_agent(
     enrolled: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,8 +84,8 @@ class PrincipalSerializer(VersionedSerializer):
     fallbacks = serializers.ListField(
         child=serializers.CharField(max_length=64),
         required=False,
-        help_text="Names of the agents that serve it where its home agent is banned, at most one "
-        "on each overlay.",
+        help_text="Names of the agents that serve it where its home agent is banned or does not "
+        "answer, at most one on each overlay.",
     )
     broker = SharedField(
         Agent, required=False, allow_null=True, help_text="Of the kind `agent`, the agent it is."

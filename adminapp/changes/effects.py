@@ -190,7 +190,7 @@ def _rules(plain: PlainDomain) -> dict[Any, int]:
 def _subjects(plain: PlainDomain) -> dict[Any, tuple[str, ...]]:
     return {
         (subject.handle, repr(sorted(values.items(), key=repr))): tuple(
-            sorted(subject.homes.values())
+            sorted([*subject.homes.values(), *subject.seconds.values()])
         )
         for subject in plain.subjects
         for values in subject.variants

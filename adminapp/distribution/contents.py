@@ -144,7 +144,8 @@ def client_content(snapshot: Snapshot, subject: PlainSubject) -> ClientContent:
     return ClientContent(
         domain=domain.name,
         handle=subject.handle,
-        homes=_homes(domain, subject),
+        homes=_homes(domain, subject.homes),
+        fallbacks=_homes(domain, subject.seconds),
         types=domain.types if local else _opened_types(domain, subject),
         splits=_splits(domain, subject) if publishes else {},
         tag_keys=_tag_keys(snapshot.epochs, subject) if publishes else (),
@@ -301,9 +302,9 @@ def _wraps(domain: PlainDomain, agent: PlainAgent, address: str) -> tuple[Wrap, 
     )
 
 
-def _homes(domain: PlainDomain, subject: PlainSubject) -> tuple[HomeAgent, ...]:
+def _homes(domain: PlainDomain, places: Mapping[str, str]) -> tuple[HomeAgent, ...]:
     by_name = {agent.name: agent for agent in domain.agents}
-    found = [by_name[name] for _, name in sorted(subject.homes.items())]
+    found = [by_name[name] for _, name in sorted(places.items())]
     return tuple(
         HomeAgent(agent.name, agent.overlay, agent.sealing_key, agent.verify_key) for agent in found
     )

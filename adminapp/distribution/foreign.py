@@ -16,7 +16,7 @@ from adminapp.agreements import selectors as agreements
 from adminapp.agreements.effect import Opening
 from adminapp.agreements.mapping import opening
 from adminapp.distribution.plan import PlainPolicy, PlainSubject
-from adminapp.distribution.serving import clients_of, homes_of
+from adminapp.distribution.serving import clients_of, homes_of, seconds_of
 from adminapp.identity.models import Domain
 from adminapp.roles import selectors as roles
 from policyengine.attributes import Schema, Value
@@ -101,6 +101,7 @@ def subjects(domain: Domain, schema: Schema, serving: set[str]) -> tuple[PlainSu
                     kind=row.kind,
                     variants=variants,
                     homes=homes_of(row, serving),
+                    seconds=seconds_of(row, serving),
                     sealing_key=unb64(row.sealing_key),
                     verify_key=unb64(row.verify_key),
                     agreements=frozenset(each.agreement for each in openings),

@@ -19,7 +19,13 @@ from adminapp.distribution.plan import (
     PlainSubject,
     PlainWrap,
 )
-from adminapp.distribution.serving import clients_of, homes_of, own_agents, serving_agents
+from adminapp.distribution.serving import (
+    clients_of,
+    homes_of,
+    own_agents,
+    seconds_of,
+    serving_agents,
+)
 from adminapp.identity.models import Domain
 from adminapp.policies import selectors as policies
 from adminapp.policies.language import Language
@@ -98,6 +104,7 @@ def _subjects(domain: Domain, serving: set[str], *, marked: bool) -> tuple[Plain
             kind=row.kind,
             variants=tuple({**dict(each), **mark} for each in values[row.pk]),
             homes=homes_of(row, serving),
+            seconds=seconds_of(row, serving),
             sealing_key=unb64(row.sealing_key),
             verify_key=unb64(row.verify_key),
         )

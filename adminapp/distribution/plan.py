@@ -7,7 +7,7 @@ event's side (routing tags). Paper 000, sections on blinding and on privacy mana
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -72,7 +72,7 @@ class PlainPolicy:
 
 @dataclass(frozen=True)
 class PlainSubject:
-    """A client: what policies see of it, and the agent it is at home with on each overlay.
+    """A client: what policies see of it, its home agent on each overlay, and its second one.
 
     Any of its variants may satisfy a policy, one as a whole; with none it has no rights.
     """
@@ -84,6 +84,12 @@ class PlainSubject:
     sealing_key: bytes
     verify_key: bytes
     agreements: frozenset[int] = frozenset()
+    seconds: Mapping[str, str] = field(default_factory=dict)
+
+    def served_by(self, agent: PlainAgent) -> bool:
+        """Whether it is at home there, or goes there when its home does not answer."""
+        places = (self.homes.get(agent.overlay), self.seconds.get(agent.overlay))
+        return agent.name in places
 
 
 @dataclass(frozen=True)
@@ -152,8 +158,8 @@ class PlainDomain:
         )
 
     def at_home(self, agent: PlainAgent) -> tuple[PlainSubject, ...]:
-        """Subjects whose home on the agent's overlay is this agent."""
-        return tuple(s for s in self.subjects if s.homes.get(agent.overlay) == agent.name)
+        """Subjects that this agent serves: as their home, or where that does not answer."""
+        return tuple(s for s in self.subjects if s.served_by(agent))
 
 
 @dataclass(frozen=True)

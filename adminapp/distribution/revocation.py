@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.utils import timezone
 
 from adminapp.audit import services as audit
@@ -223,7 +223,8 @@ def _visited(principal: Principal) -> list[Domain]:
 
 def _concerned(principal: Principal, domain: Domain) -> list[str]:
     """The agents that hold its encoding; all of the domain's where it may publish."""
-    held = Agent.objects.filter(homes__principal=principal, state=Agent.State.ACTIVE)
+    holds = Q(homes__principal=principal) | Q(fallback_homes__principal=principal)
+    held = Agent.objects.filter(holds, state=Agent.State.ACTIVE)
     agents = {agent.name for agent in held}
     if principal.kind != Principal.Kind.SUBSCRIBER:
         # What it published may be on its way between any two agents.

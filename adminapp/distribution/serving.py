@@ -49,7 +49,7 @@ def domains_of_agent(agent: Agent) -> QuerySet[Domain]:
     if agent.state != Agent.State.ACTIVE:
         return Domain.objects.none()
     living = Principal.objects.filter(state=Principal.State.ACTIVE).filter(
-        Q(homes__agent=agent) | Q(homes__fallback=agent, homes__agent__state=Agent.State.BANNED)
+        Q(homes__agent=agent) | Q(homes__fallback=agent)
     )
     homes = living.order_by().values("domain")
     return Domain.objects.filter(
@@ -76,3 +76,21 @@ def homes_of(row: Principal, serving: set[str]) -> dict[str, str]:
     found = [home.serving() for home in row.homes.all()]
     pairs = {agent.overlay.name: agent.name for agent in found}
     return {overlay: pairs[overlay] for overlay in sorted(pairs) if pairs[overlay] in serving}
+
+
+def seconds_of(row: Principal, serving: set[str]) -> dict[str, str]:
+    """The agents that serve a client where its home does not answer, by overlay.
+
+    Args:
+        row: from `clients_of`.
+        serving: names of the agents that serve the domain.
+    """
+    homes = homes_of(row, serving)
+    pairs = {home.agent.overlay.name: home.fallback for home in row.homes.all()}
+    return {
+        overlay: agent.name
+        for overlay, agent in sorted(pairs.items())
+        if agent is not None
+        and agent.name in serving
+        and homes.get(overlay, agent.name) != agent.name
+    }

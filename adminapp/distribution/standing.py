@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from adminapp.distribution.models import Comparator
-from adminapp.distribution.serving import clients_of, domains_of_agent, homes_of, serving_agents
+from adminapp.distribution.serving import (
+    clients_of,
+    domains_of_agent,
+    homes_of,
+    seconds_of,
+    serving_agents,
+)
 from adminapp.identity.guests import guests
 from adminapp.identity.models import Agent, Domain, Overlay
 
@@ -38,6 +44,7 @@ class StandingClient:
         domain: the domain it belongs to.
         homes: overlay -> its home agent there.
         visits: names of other domains that it is a guest of.
+        seconds: overlay -> the agent that serves it where its home does not answer.
     """
 
     handle: str
@@ -45,6 +52,12 @@ class StandingClient:
     domain: str
     homes: tuple[tuple[str, str], ...]
     visits: tuple[str, ...] = ()
+    seconds: tuple[tuple[str, str], ...] = ()
+
+    def served_at(self, overlay: str) -> tuple[str, ...]:
+        """Its agents on an overlay, the home first."""
+        places = (dict(self.homes).get(overlay), dict(self.seconds).get(overlay))
+        return tuple(name for name in places if name is not None)
 
 
 @dataclass(frozen=True)
@@ -60,7 +73,7 @@ class Standing:
         """Those who have business at the broker of one overlay."""
         return Standing(
             tuple(one for one in self.agents if one.overlay == overlay),
-            tuple(one for one in self.clients if overlay in dict(one.homes)),
+            tuple(one for one in self.clients if one.served_at(overlay)),
         )
 
 
@@ -85,6 +98,7 @@ def standing() -> Standing:
                     domain.name,
                     homes,
                     tuple(visits[row.handle]),
+                    tuple(seconds_of(row, serving).items()),
                 )
             )
     return Standing(

@@ -251,7 +251,7 @@ class Principal(Versioned):
 
 
 class HomeAgent(Versioned):
-    """The agent that serves a principal on one overlay, and the one that does when it is banned."""
+    """The agent that serves a principal on one overlay, and who does when it cannot or may not."""
 
     principal = models.ForeignKey(Principal, on_delete=models.CASCADE, related_name="homes")
     overlay = models.ForeignKey(Overlay, on_delete=models.PROTECT, related_name="+")

@@ -40,7 +40,8 @@ def create_principal(
 
     Args:
         agents: its home agents, one on each overlay.
-        fallbacks: who serves it where a home agent is banned, at most one on each overlay.
+        fallbacks: who serves it where a home agent is banned or does not answer, at most one on
+            each overlay.
         broker: for the kind `agent` the platform's agent that it is; at home with itself.
     """
     permissions.require_manager(actor, domain)

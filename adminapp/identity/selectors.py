@@ -109,12 +109,13 @@ def with_homes(principals: QuerySet[Principal]) -> QuerySet[Principal]:
 
 
 def homes_served(**principal: Any) -> Q:
-    """Agents that are home to such principals, or stand in for a banned agent that is."""
+    """Agents that are home to such principals, or stand in for one that is."""
     wanted = {f"principal__{name}": value for name, value in principal.items()}
     homes = HomeAgent.objects.order_by().filter(**wanted)
-    left = homes.filter(agent__state=Agent.State.BANNED)
     # Subqueries: joins would pair every home of an agent with everything else that it has.
-    return Q(pk__in=homes.values("agent")) | Q(pk__in=left.values("fallback"))
+    return Q(pk__in=homes.values("agent")) | Q(
+        pk__in=homes.exclude(fallback=None).values("fallback")
+    )
 
 
 def serving_agents(domain: Domain) -> QuerySet[Agent]:

@@ -122,7 +122,7 @@ def _overlay_queues(rights: Rights, here: Standing, overlay: str) -> None:
     for agent in here.agents:
         _agent_queues(rights, agent, here.agents)
     for client in here.clients:
-        _client_queues(rights, client, dict(client.homes)[overlay])
+        _client_queues(rights, client, client.served_at(overlay))
 
 
 def _agent_queues(rights: Rights, agent: StandingAgent, all_here: Iterable[StandingAgent]) -> None:
@@ -141,13 +141,14 @@ def _agent_queues(rights: Rights, agent: StandingAgent, all_here: Iterable[Stand
         rights.allow(retry_queue(agent.name, domain), read=[own], write=[own])
 
 
-def _client_queues(rights: Rights, client: StandingClient, home: str) -> None:
+def _client_queues(rights: Rights, client: StandingClient, agents: Iterable[str]) -> None:
     user, serving = client_user(client.handle), f"serving.{client.handle}"
-    rights.groups[serving] = {agent_user(home)}
+    rights.groups[serving] = {agent_user(name) for name in agents}
     for domain in (client.domain, *client.visits):
-        # What a guest publishes abroad goes through its own home agent, which serves that too.
-        if (homed := f"homed.{home}.{domain}") in rights.groups:
-            rights.groups[homed].add(user)
+        for name in agents:
+            # What a guest publishes abroad goes through its own agents, which serve that too.
+            if (homed := f"homed.{name}.{domain}") in rights.groups:
+                rights.groups[homed].add(user)
     rights.allow(delivery_queue(client.handle), read=[user], write=[serving])
 
 

@@ -206,23 +206,28 @@ def test_a_fallback_on_each_overlay(world: World) -> None:
         HomeAgent.objects.filter(agent=world.beta).update(fallback=world.beta)
 
 
-def test_the_fallback_serves_while_the_home_is_banned(world: World) -> None:
+def test_the_fallback_stands_by_and_serves_while_the_home_is_banned(world: World) -> None:
     register(world, sealing_key=key(5), verify_key=key(6))
     settle(world, fallbacks=[world.beta])
 
-    def served() -> tuple[list[str], dict[str, str]]:
+    def served() -> tuple[list[str], dict[str, str], dict[str, str]]:
         plain = gather(world.flights)
-        return [agent.name for agent in plain.agents], dict(plain.subjects[0].homes)
+        subject = plain.subjects[0]
+        agents = [agent.name for agent in plain.agents]
+        assert agents == [agent.name for agent in plain.agents if subject.served_by(agent)]
+        return agents, dict(subject.homes), dict(subject.seconds)
 
-    assert served() == (["alpha", "gamma"], {"a": "alpha", "b": "gamma"})
+    healthy = (["alpha", "beta", "gamma"], {"a": "alpha", "b": "gamma"}, {"a": "beta"})
+    assert served() == healthy
+    assert world.flights in serving.domains_of_agent(world.beta)
     services.set_agent_state(actor=world.operator, agent=world.alpha, state="banned")
-    assert served() == (["beta", "gamma"], {"a": "beta", "b": "gamma"})
+    assert served() == (["beta", "gamma"], {"a": "beta", "b": "gamma"}, {})
     assert world.flights in serving.domains_of_agent(world.beta)
     assert [row.name for row in selectors.serving_agents(world.flights)] == ["beta", "gamma"]
     services.set_agent_state(
         actor=world.operator, agent=Agent.objects.get(name="alpha"), state="active"
     )
-    assert served() == (["alpha", "gamma"], {"a": "alpha", "b": "gamma"})
+    assert served() == healthy
 
 
 # -- documents -------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from brokers.data.subscriptions import Subscription, SubscriptionIndex
 from brokers.ports import Outgoing
 from brokers.snapshot import build_snapshot
 from policyengine.bundles import (
+    HomeAgent,
     PublicationPart,
     decode_framed,
     delivery_queue,
@@ -170,11 +171,11 @@ class Town:
             random=SYSTEM_RANDOM,
         )
 
-    def _publication(self, values: dict[str, str]) -> bytes:
+    def _publication(self, values: dict[str, str], home: HomeAgent | None = None) -> bytes:
         client = self.plane.audiences[f"client:{self.dispatch.handle}"]
         policy = build_policy(client.bundles["police"])
         epoch, tags = policy.tags("a", values)
-        home = policy.homes["a"]
+        home = home or policy.homes["a"]
         part = PublicationPart(
             domain="police",
             publication=secrets.token_hex(16),

@@ -240,6 +240,17 @@ def test_a_guest_may_use_the_queues_of_domains_that_its_home_serves() -> None:
     assert "homed.alpha.stocks" not in rights.groups
 
 
+def test_a_second_agent_may_serve_and_be_asked() -> None:
+    agents = tuple(StandingAgent(name, "a", ("flights",)) for name in ("alpha", "beta", "delta"))
+    homes, seconds = (("a", "alpha"),), (("a", "beta"),)
+    moving = StandingClient("p-1", "", "flights", homes, seconds=seconds)
+    rights = overlay_rights(Standing(agents, (moving,)), "a")
+    assert rights.groups["serving.p-1"] == {"agent.alpha", "agent.beta"}
+    assert rights.groups["homed.alpha.flights"] == {"client.p-1"}
+    assert rights.groups["homed.beta.flights"] == {"client.p-1"}
+    assert rights.groups["homed.delta.flights"] == set()
+
+
 def client(handle: str, subject: str = "") -> StandingClient:
     return StandingClient(handle, subject, "flights", (("a", "alpha"),))
 

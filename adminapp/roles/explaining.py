@@ -27,6 +27,7 @@ from policyengine.roles import (
 )
 
 MAX_DEPTH = 16
+_NAMED = 3  # roles that one sentence names
 
 
 @dataclass(frozen=True)
@@ -156,8 +157,16 @@ class _Explainer:
         ground = [each for each in self._active if _is(each, role)]
         if ground:
             return self._granted(self._active[min(ground, key=lambda atom: atom.text)], depth)
-        asked = Atom(role.name) if role.variables else role
-        return self._denied(asked, self._session, depth)
+        if not role.variables:
+            return self._denied(role, self._session, depth)
+        others = sorted(each.text for each in self._active if each.name == role.name)
+        if others:
+            has = ", ".join(shown(each) for each in others[:_NAMED])
+            more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+            verbs = "is, which does" if len(others) == 1 else "are, which do"
+            reason = f"{shown(role.text)} is not active; {has}{more} {verbs} not fit"
+            return RoleExplanation(role.text, False, reason, None, ())
+        return self._denied(Atom(role.name), self._session, depth)
 
     def _granted(self, activation: Activation, depth: int) -> RoleExplanation:
         steps = tuple(self._step(each, activation, depth) for each in activation.conditions)
@@ -199,7 +208,9 @@ class _Explainer:
             denial = session.explain(role.text).denial
         except InputError as error:
             return RoleExplanation(role.text, False, error.message, None, ())
-        assert denial is not None
+        if denial is None:  # nothing says which parameters it would have
+            reason = f"{shown(role.text)} needs parameters that no condition gives"
+            return RoleExplanation(role.text, False, reason, None, ())
         number = None if denial.rule is None else self._number(denial.rule)
         steps = tuple(self._missing(each, depth) for each in denial.missing)
         return RoleExplanation(role.text, False, _worded(denial, number), number, steps)

@@ -68,6 +68,21 @@ def test_variables_are_shared(officers: World) -> None:
     ]
 
 
+def test_a_role_with_other_parameters_is_named_where_one_is_missing(officers: World) -> None:
+    world = officers
+    for number in range(5):
+        appoint(world, world.united, "badge", number, "East")
+    explained = selectors.explain_role(world.united, "chief", timezone.now())
+    assert not explained.active
+    needed = next(each for each in explained.steps if each.kind == "role")
+    assert not needed.holds
+    assert needed.role is not None
+    assert needed.role.reason == (
+        "`officer(x, West)` is not active; `officer(0, East)`, `officer(1, East)`, "
+        "`officer(2, East)` and 2 more are, which do not fit"
+    )
+
+
 def test_documents_have_one_form(officers: World) -> None:
     row = officers.flights.roles.get(name="officer")
     rule = row.rules.get()

@@ -174,7 +174,9 @@ def test_a_development_broker_starts_with_one_command_and_stops_cleanly(tmp_path
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(4)]
+        lines = [process.stdout.readline() for _ in range(5)]
+        named = {line.partition(":")[0] for line in lines[:-1]}
+        assert named == {"control", "agents", "clients", "comparators"}
         assert "answers on 127.0.0.1:" in lines[-1]
         broker = BrokersFile.load(tmp_path / "brokers-control.json").control_broker()
         assert probe.connected(

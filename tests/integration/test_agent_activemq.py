@@ -477,7 +477,11 @@ def test_what_cannot_be_read_goes_aside_with_its_reason(world: World) -> None:
         }
     finally:
         transport.close()
-    assert world.agents["alpha"].domain("flights")["refusals"]["malformed"] == 2
+    # What goes aside is sent before it is counted.
+    wait_until(
+        lambda: world.agents["alpha"].domain("flights")["refusals"]["malformed"] == 2,
+        "both to be counted",
+    )
     assert "portcullis_refusals_total" in world.agents["alpha"].page("/metrics")[1]
 
 

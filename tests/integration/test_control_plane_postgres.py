@@ -15,7 +15,7 @@ from tests.support.services import PostgreSQL
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
-AREAS = ("change_sets", "agreements", "quotas", "audit_erasure")
+AREAS = ("change_sets", "quotas", "audit_erasure")
 
 
 def test_the_control_plane_keeps_its_promises(postgresql: PostgreSQL, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from brokers.data.forward import NOTHING, Forwarding, RoutingEffects
+from brokers.data.sessions import SessionKeys
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
 from brokers.ports import Outgoing
 from brokers.snapshot import DomainSnapshot
@@ -32,6 +33,7 @@ class Workbench:
         forwarding: what is known of the overlay; None sends every event to all agents.
         begun: handle -> name -> size of its subscriptions as this batch leaves them, where it
             changes any.
+        sessions: keys of deliveries to clients; None seals every delivery for itself.
     """
 
     snapshot: DomainSnapshot
@@ -44,6 +46,7 @@ class Workbench:
     random: RandomSource
     forwarding: Forwarding | None = None
     begun: dict[str, dict[str, int]] = field(default_factory=dict)
+    sessions: SessionKeys | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from brokers.data.reasons import (
     refuse,
 )
 from brokers.data.route import accept_hop, route
+from brokers.data.sealing import sealed_deliveries, sealed_reply
 from brokers.data.subscriptions import (
     check_room,
     judge_subscribe,
@@ -35,13 +36,9 @@ from policyengine.bundles import (
     RoutedPart,
     SubscribeRequest,
     decode_framed,
-    delivery_queue,
-    encode_framed,
     open_hop,
     open_publication,
     open_subscribe,
-    seal_delivery,
-    seal_reply,
 )
 from policyengine.errors import DecodeError, RejectedError
 
@@ -311,28 +308,16 @@ def _hop_refusal(routed: RoutedPart | None, error: RejectedError) -> Refusal:
 
 
 def _sealed(bench: Workbench, deliveries: list[Addressed]) -> list[Outgoing]:
-    return [
-        Outgoing(
-            delivery_queue(one.handle),
-            encode_framed(
-                "delivery",
-                seal_delivery(
-                    one.delivery,
-                    signing_key=bench.signing_key,
-                    recipient=bench.snapshot.clients[one.handle].sealing_key,
-                    handle=one.handle,
-                ),
-            ),
-        )
-        for one in deliveries
-    ]
+    return sealed_deliveries(
+        bench.snapshot,
+        bench.subscriptions,
+        deliveries,
+        sessions=bench.sessions,
+        signing_key=bench.signing_key,
+        now=bench.now,
+        random=bench.random,
+    )
 
 
 def _reply(bench: Workbench, handle: str, reply: Reply) -> tuple[Outgoing, ...]:
-    client = bench.snapshot.clients.get(handle)
-    if client is None:
-        return ()
-    sealed = seal_reply(
-        reply, signing_key=bench.signing_key, recipient=client.sealing_key, handle=handle
-    )
-    return (Outgoing(delivery_queue(handle), encode_framed("reply", sealed)),)
+    return sealed_reply(bench.snapshot, handle, reply, signing_key=bench.signing_key)

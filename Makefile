@@ -41,7 +41,7 @@ bench-admin: setup-test ## measure the administration model on PostgreSQL with 1
 bench-data: setup-test ## measure agents on a real ActiveMQ: latency, throughput, growth, memory
 	@exec $(VENV)/python -m benchmarks data $(ARGS)
 
-soak: setup-test ## kill -9 agents, brokers and clients a hundred times each; the oracle at full size
+soak: setup-test ## kill -9 agents, brokers and clients a hundred times each; the oracles at full size
 	@exec $(VENV)/python -m tests.soak $(ARGS)
 
 password: setup ## give the operator account of `make run` a new random password

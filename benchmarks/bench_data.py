@@ -27,6 +27,7 @@ from typing import Any
 
 from benchmarks.aims import Aim
 from benchmarks.copying_agent import KEY, message
+from benchmarks.delivery_keys import deliveries
 from benchmarks.tables import human, table, times
 from brokers.adapters.stomp import BrokersFile, StompTransport
 from brokers.ports import Outgoing
@@ -105,7 +106,7 @@ def _measure(folder: Path, brokers_file: Callable[[str], Path], sizes: Sizes) ->
         plain.close()
         copying.close()
     _growth(sizes)
-    return [*sealed, burst]
+    return [*sealed, burst, deliveries()]
 
 
 # -- the ways of an event ----------------------------------------------------------------------

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from brokers.data.subscriptions import Subscription
 from policyengine.bundles import TrustAnchors, TrustedState
 from policyengine.errors import PortcullisError
 from policyengine.primitives.canonical import b64, dumps, loads, unb64
+from policyengine.primitives.hashing import digest
 from policyengine.primitives.hpke import SealingKey, generate_sealing_key
 from policyengine.primitives.signatures import SigningKey, generate_signing_key
 
@@ -215,10 +216,15 @@ class StateFile:
 
 
 class SubscriptionFile:
-    """Durable subscriptions of an agent's clients."""
+    """Durable subscriptions of an agent's clients.
+
+    What their clients read stands in a file beside it, so that an earlier release can be put
+    back; it counts for exactly the subscriptions that it was written with.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._reads_path = path.with_name(f"{path.stem}-reads{path.suffix}")
 
     def load(self) -> tuple[Subscription, ...]:
         """The subscriptions kept.
@@ -229,21 +235,38 @@ class SubscriptionFile:
         if not self._path.exists():
             return ()
         try:
-            document: Any = json.loads(self._path.read_text(encoding="utf-8"))
-            return tuple(Subscription(**entry) for entry in document)
+            data = self._path.read_bytes()
+            found = [Subscription(**entry) for entry in json.loads(data)]
         except (ValueError, TypeError):
             message = f"{self._path} is damaged; remove it, clients subscribe anew"
             raise StateError(message) from None
+        reads = self._load_reads(digest(data), len(found))
+        return tuple(replace(one, reads=text) for one, text in zip(found, reads, strict=True))
+
+    def _load_reads(self, written_with: str, count: int) -> list[str]:
+        """What each reads; nothing where it cannot be told: everybody reads the first form."""
+        try:
+            document: Any = json.loads(self._reads_path.read_bytes())
+            reads = [str(text) for text in document["reads"]]
+            if document["subscriptions"] == written_with and len(reads) == count:
+                return reads
+        except (OSError, ValueError, TypeError, KeyError):
+            pass
+        return [""] * count
 
     def save(self, subscriptions: Iterable[Subscription]) -> None:
         """Keep them; returns when they survive a crash."""
         # An older release reads what needs nothing new.
         entries = [asdict(one) for one in subscriptions]
+        reads = [entry.pop("reads") for entry in entries]
         document = [
             {name: held for name, held in entry.items() if held or name not in ("blind", "ordered")}
             for entry in entries
         ]
-        write_atomically(self._path, json.dumps(document).encode())
+        data = json.dumps(document).encode()
+        write_atomically(self._path, data)
+        beside = {"subscriptions": digest(data), "reads": reads}
+        write_atomically(self._reads_path, json.dumps(beside).encode())
 
 
 class RoutingFile:

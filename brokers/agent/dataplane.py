@@ -22,6 +22,7 @@ from brokers.data.forward import Forwarding
 from brokers.data.handle import Effects, Refusal, Workbench, handle_client_message
 from brokers.data.hops import handle_hop_message
 from brokers.data.reasons import COMPARATOR_AWAY
+from brokers.data.sessions import SessionKeys
 from brokers.ports import (
     Clock,
     EventLog,
@@ -111,6 +112,7 @@ class DataPlane:
         self._limit = batch
         self._routing = routing
         self._queues = Queues(agent, transport, clock, prefetch=prefetch)
+        self._sessions = SessionKeys()
         self._version = -1
         self._attempts: Counter[bytes] = Counter()
         self._held_since: dict[str, float] = {}
@@ -187,6 +189,7 @@ class DataPlane:
             seen=lambda key: key in batch.seen or key in self._seen,
             random=SYSTEM_RANDOM,
             forwarding=self._forwarding(in_force),
+            sessions=self._sessions,
         )
 
     def _forwarding(self, in_force: InForce) -> Forwarding | None:

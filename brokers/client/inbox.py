@@ -15,7 +15,7 @@ from brokers.client.assembly import Assembly, Event, Whole
 from brokers.client.homes import HomeWatch
 from brokers.client.policy import FORMER_HOME_SECONDS, PolicyHolder
 from brokers.ports import Clock, EventLog, KeyStore, Message, SeenEntry
-from policyengine.bundles import Delivery, open_delivery
+from policyengine.bundles import Delivery, OpenedSessions, open_delivery
 from policyengine.errors import InputError, RejectedError
 
 _LOGGER = logging.getLogger("portcullis.client")
@@ -102,6 +102,7 @@ class Inbox:
         self._early: list[_Early] = []
         self._later: list[tuple[float, Whole]] = []
         self._closed = False
+        self._sessions = OpenedSessions()
         self.doubles = 0
         self.given_up = 0
 
@@ -147,7 +148,11 @@ class Inbox:
 
         try:
             delivery = open_delivery(
-                early.payload, key=profile.keys.sealing, handle=profile.handle, verify=verify_key
+                early.payload,
+                key=profile.keys.sealing,
+                handle=profile.handle,
+                verify=verify_key,
+                sessions=self._sessions,
             )
         except RejectedError:
             if not unknown or self._session.clock.boot() >= early.end:

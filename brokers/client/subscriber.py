@@ -15,7 +15,8 @@ from brokers.client.homes import PATIENCE_SECONDS
 from brokers.client.inbox import WINDOW_SECONDS, Inbox
 from brokers.client.session import Session
 from brokers.client.vault import Vault
-from brokers.client.wishes import PROBE_SECONDS, Wish, Wishes
+from brokers.client.wish import Wish
+from brokers.client.wishes import PROBE_SECONDS, Wishes
 
 ATTEMPTS = 5
 _PAUSE = 1.0

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Hashable, Iterator
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -17,88 +16,21 @@ from brokers.adapters.logs import log
 from brokers.client.assembly import Event, Interests
 from brokers.client.blind import AskedFor
 from brokers.client.errors import ProfileError, Refused, TimedOut, refusal
+from brokers.client.formats import READS, AgentFormats, PlaceFile
 from brokers.client.homes import lasting
 from brokers.client.policy import ClientPolicy
 from brokers.client.session import Session, fresh_identifier
+from brokers.client.wish import Wish, seal_wish
 from brokers.data.subscriptions import compile_filter
 from brokers.ports import TransportError
-from policyengine.bundles import HomeAgent, Reply, SubscribeRequest, seal_subscribe
+from policyengine.bundles import HomeAgent, Reply
 from policyengine.errors import InputError, RejectedError
-from policyengine.primitives.signatures import SigningKey
 
 _LOGGER = logging.getLogger("portcullis.client")
 _RETRY_PAUSE = 0.3
 _RENEW_SECONDS = 10.0
+_OFFER_SECONDS = 5.0
 PROBE_SECONDS = 15.0
-
-
-@dataclass(frozen=True)
-class Wish:
-    """One subscription.
-
-    Args:
-        identifier: names it; the same wish always has the same name.
-        type: event type; its sub-types are included.
-        filter: expression over the type's attributes, or empty.
-        domain: whose events; "" for the client's own.
-    """
-
-    identifier: str
-    type: str
-    filter: str
-    domain: str = ""
-
-    @classmethod
-    def of(cls, event_type: str, text: str, domain: str = "") -> Wish:
-        """The wish for a type and a filter, in the client's own domain or another."""
-        named = f"{event_type}\n{text}" + (f"\n{domain}" if domain else "")
-        digest = blake2b(named.encode(), digest_size=16).hexdigest()
-        return cls(f"s-{digest}", event_type, text, domain)
-
-
-def seal_wish(
-    wish: Wish,
-    action: str,
-    home: HomeAgent,
-    *,
-    domain: str,
-    client: str,
-    request: str,
-    issued: float,
-    signing_key: SigningKey,
-    asked: AskedFor | None = None,
-) -> bytes:
-    """A signed request to begin or end a subscription, sealed for one home agent.
-
-    Args:
-        wish: what is asked for.
-        action: `subscribe` or `unsubscribe`.
-        home: who is asked.
-        domain: whose events.
-        client: its handle.
-        request: identifies the request, 32 hexadecimal digits.
-        issued: Unix time in seconds.
-        signing_key: the client's own.
-        asked: the filter as agents get it; None for one that they may read as it is.
-    """
-    asked = AskedFor(wish.filter) if asked is None else asked
-    return seal_subscribe(
-        SubscribeRequest(
-            domain=domain,
-            client=client,
-            request=request,
-            subscription=wish.identifier,
-            action=action,
-            type=wish.type,
-            filter=asked.clear,
-            issued=int(issued),
-            blind=asked.blind,
-            ordered=asked.ordered,
-        ),
-        signing_key=signing_key,
-        recipient=home.sealing_key,
-        agent=home.agent,
-    )
 
 
 @dataclass(frozen=True)
@@ -131,10 +63,10 @@ class Wishes:
         self._own = session.profile.domain
         self._probe = probe
         self._file = session.profile.state / "wishes.json"
-        self._stand_in_file = session.profile.state / "standins.json"
         self._kept = _load(self._file)
         # Agents that stand in or did, and may hold subscriptions of ours: (domain, agent).
-        self._stand_ins = _load_places(self._stand_in_file)
+        self._stand_ins = PlaceFile(session.profile.state / "standins.json")
+        self._formats = AgentFormats(session.profile.state / "formats.json")
         self._confirmed: dict[tuple[str, str], Hashable] = {}
         self._asked: dict[str, tuple[Hashable, AskedFor]] = {}
         self._compiled: dict[str, tuple[str, dict[str, Wish], Interests]] = {}
@@ -187,6 +119,7 @@ class Wishes:
         try:
             for place in _places(policy):
                 self._ask(place, wish, "subscribe", deadline)
+            self.renew()
         except Refused as error:
             if error.reason != "timeout":
                 self._keep(before)
@@ -217,9 +150,13 @@ class Wishes:
         """Ask the agent that serves there at this moment, until one answers."""
         while (left := deadline - time.monotonic()) > 0:
             agent = self._serving(place)
-            patience = self._session.watch.patience if place.fallback else left
-            state = self._state(place.domain, wish)
-            reply = self._ask_once(place.domain, agent, wish, action, min(left, patience))
+            where = (place.domain, agent.agent)
+            reads = self._formats.told(where) if action == "subscribe" else ()
+            patience = self._session.watch.patience if place.fallback or reads else left
+            state = (self._state(place.domain, wish), reads)
+            reply = self._ask_once(where[0], agent, wish, action, min(left, patience), reads=reads)
+            if reply is None and reads and self._session.connected_to(agent.overlay):
+                self._formats.unanswered(where)
             if reply is not None and reply.ok:
                 self._note(agent, wish, action, state)
                 return
@@ -232,13 +169,8 @@ class Wishes:
         now = self._session.clock.boot()
         agent = self._session.watch.choose(place.home, place.fallback, now)
         if agent is not place.home:
-            self._keep_stand_ins(self._stand_ins | {(place.domain, agent.agent)})
+            self._stand_ins.put((place.domain, agent.agent))
         return agent
-
-    def _keep_stand_ins(self, found: set[tuple[str, str]]) -> None:
-        if found != self._stand_ins:
-            write_atomically(self._stand_in_file, json.dumps(sorted(found)).encode())
-            self._stand_ins = found
 
     def _note(self, agent: HomeAgent, wish: Wish, action: str, state: Hashable = ()) -> None:
         place = (wish.identifier, agent.agent)
@@ -248,20 +180,29 @@ class Wishes:
             self._confirmed.pop(place, None)
 
     def _ask_once(
-        self, domain: str, agent: HomeAgent, wish: Wish, action: str, left: float
+        self,
+        domain: str,
+        agent: HomeAgent,
+        wish: Wish,
+        action: str,
+        left: float,
+        *,
+        reads: tuple[str, ...] = (),
+        owed: bool = True,
     ) -> Reply | None:
         profile, request = self._session.profile, fresh_identifier()
         sealed = seal_wish(
             wish, action, agent,
             domain=domain, client=profile.handle, request=request,
             issued=self._session.now(), signing_key=profile.keys.signing,
-            asked=self._as_agents_get_it(domain, wish, action),
+            asked=self._as_agents_get_it(domain, wish, action), reads=reads,
         )  # fmt: skip
         watch, clock = self._session.watch, self._session.clock
         self._session.expect((request, 0))
         try:
             self._session.send(agent, "subscribe", sealed, left, domain=domain)
-            watch.asked(agent.agent, clock.boot())
+            if owed:
+                watch.asked(agent.agent, clock.boot())
             reply = self._session.wait_reply((request, 0), left)
         except TransportError:
             return None
@@ -326,15 +267,18 @@ class Wishes:
                 self._tell(place, wish, "unsubscribe")
         if there and self._serving(place) is place.home:
             self._relieve(place, wishes)
+        if there and wishes:
+            self._offer(place, wishes[0])
 
     def _due(self, place: _Place, wishes: list[Wish]) -> Iterator[Wish]:
         """Wishes to tell: what the serving agent does not know yet, or one to see if it lives."""
         agent = self._serving(place)
+        reads = self._formats.told((place.domain, agent.agent))
         unknown = [
             one
             for one in wishes
             if self._confirmed.get((one.identifier, agent.agent), None)
-            != self._state(place.domain, one)
+            != (self._state(place.domain, one), reads)
         ]
         if unknown or place.fallback is None or not wishes:
             yield from unknown
@@ -356,10 +300,27 @@ class Wishes:
             for one in self.all:
                 self._confirmed.pop((one.identifier, place.home.agent), None)
 
+    def _offer(self, place: _Place, wish: Wish) -> None:
+        """Find out whether the agent knows of sessions; then every wish is told anew with it."""
+        agent = self._serving(place)
+        where = (place.domain, agent.agent)
+        known = (wish.identifier, agent.agent) in self._confirmed
+        if not known or not self._formats.try_now(where, self._session.clock.boot()):
+            return
+        # An earlier release says nothing to this: it owes us no answer.
+        reply = self._ask_once(
+            place.domain, agent, wish, "subscribe", _OFFER_SECONDS, reads=READS, owed=False
+        )
+        if reply is not None and reply.ok:
+            self._formats.understood(where)
+            self.renew()
+        if wish.identifier not in self._kept:
+            self._tell(place, wish, "unsubscribe")
+
     def _relieve(self, place: _Place, wishes: list[Wish]) -> None:
         """The home serves again and knows every wish: its stand-in need not."""
         second = place.fallback
-        if second is None or (place.domain, second.agent) not in self._stand_ins:
+        if second is None or (place.domain, second.agent) not in self._stand_ins.places:
             return
         if any((one.identifier, place.home.agent) not in self._confirmed for one in wishes):
             return
@@ -370,7 +331,7 @@ class Wishes:
             if reply is None or not reply.ok:
                 return  # it is asked again in the next round
             self._note(second, wish, "unsubscribe")
-        self._keep_stand_ins(self._stand_ins - {(place.domain, second.agent)})
+        self._stand_ins.drop((place.domain, second.agent))
 
 
 def _places(policy: ClientPolicy) -> list[_Place]:
@@ -387,12 +348,3 @@ def _load(path: Path) -> dict[str, Wish]:
     except (ValueError, TypeError, KeyError):
         raise ProfileError(f"{path} is damaged; remove it and subscribe anew") from None
     return {wish.identifier: wish for wish in found}
-
-
-def _load_places(path: Path) -> set[tuple[str, str]]:
-    if not path.exists():
-        return set()
-    try:
-        return {(str(domain), str(agent)) for domain, agent in json.loads(path.read_text())}
-    except (ValueError, TypeError):
-        raise ProfileError(f"{path} is damaged; remove it") from None

@@ -6,13 +6,10 @@ keys, and only then acknowledges.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from hashlib import blake2b
-
 from brokers.data.admit import admit, authenticate
+from brokers.data.bench import Effects, Refusal, Workbench, event_key, request_key
 from brokers.data.deliver import Addressed, deliver
-from brokers.data.forward import NOTHING, Departure, Forwarding, RoutingEffects, depart
+from brokers.data.forward import Departure, RoutingEffects, depart
 from brokers.data.match import named_epoch
 from brokers.data.reasons import (
     COMPARATOR_AWAY,
@@ -25,9 +22,8 @@ from brokers.data.reasons import (
     refuse,
 )
 from brokers.data.route import accept_hop, route
+from brokers.data.sealing import sealed_deliveries, sealed_reply
 from brokers.data.subscriptions import (
-    Subscription,
-    SubscriptionIndex,
     check_room,
     judge_subscribe,
     subscription_of,
@@ -40,108 +36,23 @@ from policyengine.bundles import (
     RoutedPart,
     SubscribeRequest,
     decode_framed,
-    delivery_queue,
-    encode_framed,
     open_hop,
     open_publication,
     open_subscribe,
-    seal_delivery,
-    seal_reply,
 )
 from policyengine.errors import DecodeError, RejectedError
-from policyengine.primitives.canonical import pack
-from policyengine.primitives.hpke import SealingKey
-from policyengine.primitives.rand import RandomSource
-from policyengine.primitives.signatures import SigningKey
 
-
-@dataclass(frozen=True)
-class Workbench:
-    """What handling a message needs beside its bytes.
-
-    Args:
-        snapshot: the domain's policy in force.
-        subscriptions: of this domain, compiled against it.
-        sealing_key: the agent's own, opens messages.
-        signing_key: the agent's own, signs what it says.
-        now: Unix time in seconds, by the lease's signed time.
-        oldest: Unix time before which doubles can no longer be told.
-        seen: whether a key was handled before.
-        random: source of nonces.
-        forwarding: what is known of the overlay; None sends every event to all agents.
-        begun: handle -> name -> size of its subscriptions as this batch leaves them, where it
-            changes any.
-    """
-
-    snapshot: DomainSnapshot
-    subscriptions: SubscriptionIndex
-    sealing_key: SealingKey = field(repr=False)
-    signing_key: SigningKey = field(repr=False)
-    now: float
-    oldest: float
-    seen: Callable[[bytes], bool]
-    random: RandomSource
-    forwarding: Forwarding | None = None
-    begun: dict[str, dict[str, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A message that was refused.
-
-    Args:
-        kind: `publication`, `subscribe`, `hop` or `message`.
-        reason: one word.
-        sender: handle or agent, "" where nothing of the message could be believed.
-        type: event type as the sender wrote it.
-        publication: identifier of the event or request.
-        answered: True where the sender is told; otherwise the message goes aside.
-    """
-
-    kind: str
-    reason: str
-    sender: str = ""
-    type: str = ""
-    publication: str = ""
-    answered: bool = False
-
-
-@dataclass(frozen=True)
-class Effects:
-    """Everything that one message causes.
-
-    Args:
-        outgoing: what to send.
-        seen: (key, issued) to record as handled.
-        subscribed: subscriptions that begin.
-        unsubscribed: (domain, handle, identifier) of subscriptions that end.
-        refusal: set where it was refused.
-        hold: set where it must wait, for a newer policy or the comparator: leave it with the
-            broker.
-        counts: what to add to the agent's counters.
-        routing: what it changes for routing.
-    """
-
-    outgoing: tuple[Outgoing, ...] = ()
-    seen: tuple[tuple[bytes, int], ...] = ()
-    subscribed: tuple[Subscription, ...] = ()
-    unsubscribed: tuple[tuple[str, str, str], ...] = ()
-    refusal: Refusal | None = None
-    hold: str = ""
-    counts: tuple[tuple[str, int], ...] = ()
-    routing: RoutingEffects = NOTHING
-
-
-def event_key(publisher: str, publication: str, part: int) -> bytes:
-    """Names a part for the window against doubles; a publisher can only name its own."""
-    packed = pack(publisher.encode(), publication.encode(), b"%d" % part)
-    return blake2b(packed, digest_size=16).digest()
-
-
-def request_key(client: str, request: str) -> bytes:
-    """Names a client's request for the window against doubles."""
-    packed = pack(b"request", client.encode(), request.encode())
-    return blake2b(packed, digest_size=16).digest()
+__all__ = [
+    "Effects",
+    "Refusal",
+    "Workbench",
+    "accepted_hop",
+    "event_key",
+    "handle_client_message",
+    "handle_hop",
+    "opened_hop",
+    "request_key",
+]
 
 
 def handle_client_message(bench: Workbench, body: bytes) -> Effects:
@@ -397,28 +308,16 @@ def _hop_refusal(routed: RoutedPart | None, error: RejectedError) -> Refusal:
 
 
 def _sealed(bench: Workbench, deliveries: list[Addressed]) -> list[Outgoing]:
-    return [
-        Outgoing(
-            delivery_queue(one.handle),
-            encode_framed(
-                "delivery",
-                seal_delivery(
-                    one.delivery,
-                    signing_key=bench.signing_key,
-                    recipient=bench.snapshot.clients[one.handle].sealing_key,
-                    handle=one.handle,
-                ),
-            ),
-        )
-        for one in deliveries
-    ]
+    return sealed_deliveries(
+        bench.snapshot,
+        bench.subscriptions,
+        deliveries,
+        sessions=bench.sessions,
+        signing_key=bench.signing_key,
+        now=bench.now,
+        random=bench.random,
+    )
 
 
 def _reply(bench: Workbench, handle: str, reply: Reply) -> tuple[Outgoing, ...]:
-    client = bench.snapshot.clients.get(handle)
-    if client is None:
-        return ()
-    sealed = seal_reply(
-        reply, signing_key=bench.signing_key, recipient=client.sealing_key, handle=handle
-    )
-    return (Outgoing(delivery_queue(handle), encode_framed("reply", sealed)),)
+    return sealed_reply(bench.snapshot, handle, reply, signing_key=bench.signing_key)

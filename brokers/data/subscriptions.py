@@ -38,7 +38,7 @@ from brokers.data.wishes import TypeWishes
 from brokers.matching import EpochPolicy
 from brokers.snapshot import DomainSnapshot
 from policyengine.attributes import Expression, Value, evaluate, parse
-from policyengine.bundles import SignedSubscribe, SubscribeRequest
+from policyengine.bundles import SESSIONS, SignedSubscribe, SubscribeRequest
 from policyengine.errors import DecodeError, InputError, RejectedError
 from policyengine.events import AttributeSpec
 from policyengine.ope import RangeIndex
@@ -62,6 +62,7 @@ class Subscription:
         blind: where the filter names attributes that agents may not have, the encrypted one
             (`blind.blind_text`); `filter` is then what all its events meet of the others.
         ordered: `ranges.range_text`: what is asked of order-preserving attributes beside it.
+        reads: `sessions` where the client said with it that it reads deliveries in sessions.
     """
 
     domain: str
@@ -71,6 +72,7 @@ class Subscription:
     filter: str
     blind: str = ""
     ordered: str = ""
+    reads: str = ""
 
     @property
     def size(self) -> int:
@@ -185,6 +187,8 @@ class SubscriptionIndex:
         compiled: what each subscription asks for.
         ranges: what is asked of order-preserving attributes; it outlives this index.
         held: handle -> names of its subscriptions with their size.
+        in_sessions: clients that read deliveries in sessions, by every subscription of theirs:
+            who goes back to an earlier release tells them anew one by one.
     """
 
     by_type: Mapping[str, Mapping[str, Interest]]
@@ -194,6 +198,7 @@ class SubscriptionIndex:
     compiled: Mapping[Subscription, Wanted] = field(default_factory=dict)
     ranges: RangeIndex | None = None
     held: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    in_sessions: frozenset[str] = frozenset()
 
     @classmethod
     def build(
@@ -221,7 +226,10 @@ class SubscriptionIndex:
         asked: dict[Hashable, RangeWish] = {}
         held: dict[str, dict[str, int]] = defaultdict(dict)
         broken = []
+        otherwise = set()
         for subscription in subscriptions:
+            if subscription.reads != SESSIONS:
+                otherwise.add(subscription.handle)
             held[subscription.handle][subscription.identifier] = subscription.size
             try:
                 asks = known.get(subscription) or _wanted(snapshot, subscription, store)
@@ -244,7 +252,8 @@ class SubscriptionIndex:
             [one.blind for one in _all(by_type) if one.blind is not None],
         )
         wishes = _wishes(snapshot, by_type, {} if previous is None else previous.wishes)
-        return cls(by_type, tuple(broken), store, wishes, compiled, ranges, held)
+        in_sessions = frozenset(held.keys() - otherwise)
+        return cls(by_type, tuple(broken), store, wishes, compiled, ranges, held, in_sessions)
 
     def may_want(
         self,
@@ -378,4 +387,6 @@ def subscription_of(request: SubscribeRequest) -> Subscription:
         filter=request.filter,
         blind=blind_text(request.blind),
         ordered=range_text(request.ordered),
+        # INVARIANT: of what a client reads only the words that are known here are kept.
+        reads=SESSIONS if SESSIONS in request.reads else "",
     )

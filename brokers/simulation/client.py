@@ -14,7 +14,7 @@ from brokers.client.homes import HomeWatch
 from brokers.client.inbox import Inbox
 from brokers.client.parts import make_part
 from brokers.client.policy import ClientPolicy, PlannedPart, PolicyHolder
-from brokers.client.wishes import Wish, seal_wish
+from brokers.client.wish import Wish, seal_wish
 from brokers.control.sync import Identity
 from brokers.data.reasons import RETRYABLE
 from brokers.ports import Message, Outgoing, TransportError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from brokers.client.wishes import Wish
+from brokers.client.wish import Wish
 from brokers.data.subscriptions import Subscription
 from brokers.ports import SeenEntry
 from policyengine.bundles import TrustedState

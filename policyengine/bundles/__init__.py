@@ -79,6 +79,7 @@ from policyengine.bundles.messages import (
     seal_delivery,
     seal_expression,
     seal_hop,
+    seal_in_session,
     seal_lease,
     seal_notice,
     seal_publication,
@@ -110,6 +111,13 @@ from policyengine.bundles.model import (
 )
 from policyengine.bundles.rendezvous import REPLICAS, rendezvous
 from policyengine.bundles.sealing import Sign
+from policyengine.bundles.sessions import (
+    SESSIONS,
+    DeliverySession,
+    OpenedSessions,
+    SealedSession,
+    begin_session,
+)
 from policyengine.bundles.state import (
     Held,
     TrustedState,
@@ -118,6 +126,7 @@ from policyengine.bundles.state import (
 __all__ = [
     "REPLICAS",
     "REQUESTS_QUEUE",
+    "SESSIONS",
     "Acknowledgement",
     "AgentContent",
     "AgentRef",
@@ -132,6 +141,7 @@ __all__ = [
     "Content",
     "Control",
     "Delivery",
+    "DeliverySession",
     "EncodedRule",
     "EncodedSubject",
     "EpochContent",
@@ -143,6 +153,7 @@ __all__ = [
     "LeaseRequest",
     "Notice",
     "OpenedBundle",
+    "OpenedSessions",
     "OrderKey",
     "OrderedColumn",
     "PartRef",
@@ -152,6 +163,7 @@ __all__ = [
     "Request",
     "RoutedPart",
     "SealedBundle",
+    "SealedSession",
     "Sign",
     "SignedPart",
     "SignedSubscribe",
@@ -162,6 +174,7 @@ __all__ = [
     "TrustedState",
     "Wrap",
     "audience",
+    "begin_session",
     "build_bundle",
     "control_queue",
     "dead_queue",
@@ -199,6 +212,7 @@ __all__ = [
     "seal_delivery",
     "seal_expression",
     "seal_hop",
+    "seal_in_session",
     "seal_lease",
     "seal_notice",
     "seal_publication",

@@ -19,7 +19,17 @@ from policyengine.bundles.sealing import (
     seal_body,
     write_body,
 )
+from policyengine.bundles.sessions import (
+    DeliverySession,
+    OpenedSessions,
+    SealedSession,
+    is_in_session,
+    open_body_in,
+    seal_body_in,
+)
+from policyengine.errors import InputError
 from policyengine.primitives.hpke import SealingKey
+from policyengine.primitives.rand import RandomSource
 from policyengine.primitives.records import (
     HEX_ID,
     IDENTIFIER,
@@ -97,23 +107,58 @@ def seal_delivery(
     )
 
 
+def seal_in_session(delivery: Delivery, held: SealedSession, *, random: RandomSource) -> bytes:
+    """Encrypt a delivery for the client of a session.
+
+    Args:
+        delivery: the delivery.
+        held: a session for its agent, domain and epoch.
+        random: source of the nonce.
+
+    Raises:
+        InputError: `invalid` where the session is for other deliveries; `too-large` over 8 MiB.
+    """
+    if not _fits(delivery, held.session):
+        raise InputError("invalid", "the session is for other deliveries")
+    return seal_body_in(held, write_body(delivery), random=random)
+
+
 def open_delivery(
-    data: bytes, *, key: SealingKey, handle: str, verify: Callable[[str], bytes]
+    data: bytes,
+    *,
+    key: SealingKey,
+    handle: str,
+    verify: Callable[[str], bytes],
+    sessions: OpenedSessions | None = None,
 ) -> Delivery:
-    """Open a delivery and check it.
+    """Open a delivery, sealed for itself or in a session, and check it.
 
     Args:
         data: the sealed message.
         key: the client's own key.
         handle: the client's own handle.
         verify: agent's name -> its public Ed25519 key; raises KeyError if unknown.
+        sessions: what the client opened before; None to open a session for this one alone.
 
     Raises:
         RejectedError: `malformed` or `signature`.
     """
+    if is_in_session(data):
+        opened = OpenedSessions(1) if sessions is None else sessions
+        session, body = open_body_in(data, key=key, handle=handle, verify=verify, opened=opened)
+        delivery = read_body(Delivery, body)
+        if not _fits(delivery, session):
+            reject("malformed", "the delivery is of another session")
+        return delivery
     signed = open_body(DELIVERY, data, address=handle, key=key, limit=MAX_MESSAGE)
     check_signature(DELIVERY, signed, address=handle, public=look_up(verify, signed.signer))
     delivery = read_body(Delivery, signed.body)
     if delivery.agent != signed.signer:
         reject("malformed", "the delivery names two agents")
     return delivery
+
+
+def _fits(delivery: Delivery, session: DeliverySession) -> bool:
+    # INVARIANT: a session's key speaks for its own agent, domain and epoch only
+    place = (session.agent, session.domain, session.epoch)
+    return (delivery.agent, delivery.domain, delivery.epoch) == place

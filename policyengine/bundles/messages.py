@@ -1,6 +1,11 @@
 """Every message of the protocol, in one place to import from."""
 
-from policyengine.bundles.deliveries import Delivery, open_delivery, seal_delivery
+from policyengine.bundles.deliveries import (
+    Delivery,
+    open_delivery,
+    seal_delivery,
+    seal_in_session,
+)
 from policyengine.bundles.framing import (
     Control,
     Request,
@@ -97,6 +102,7 @@ __all__ = [
     "seal_delivery",
     "seal_expression",
     "seal_hop",
+    "seal_in_session",
     "seal_lease",
     "seal_notice",
     "seal_publication",

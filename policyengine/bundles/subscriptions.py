@@ -57,6 +57,8 @@ class SubscribeRequest(Record):
             meets of the others.
         ordered: `ope.RangeFilter`: what the filter asks of order-preserving attributes, beside
             all the rest; empty for nothing.
+        reads: forms of deliveries that the client reads beside the first one: `sessions`. Agents
+            pass over words that they do not know.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -69,6 +71,7 @@ class SubscribeRequest(Record):
     issued: Annotated[int, UINT]
     blind: Annotated[tuple[bytes, ...], ListOf(Binary(1, MAX_SMALL), 8)] = ()
     ordered: Annotated[bytes, Binary(0, MAX_SMALL)] = b""
+    reads: Annotated[tuple[str, ...], ListOf(IDENTIFIER, 16, unique=True)] = ()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`python -m tests.soak`: a hundred crashes of each kind, and the oracle at full size.
+"""`python -m tests.soak`: a hundred crashes of each kind, and the oracles at full size.
 
 The crashes are played in rounds, each with folders, brokers and a seed of its own, so that a
 round that fails can be played again alone: `python -m tests.soak --seed SEED --only ROUND`.
@@ -24,6 +24,7 @@ from tasks.local.layout import ROOT
 from tests.support.crashes import Campaign
 
 _ORACLE = "tests/property/test_simulation_oracle.py"
+_SAMPLE = "tests/integration/test_oracle_activemq.py"
 _ORACLE_SECONDS = 4 * 3600
 
 
@@ -42,8 +43,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--each", type=int, default=100, help="crashes of each kind (100)")
     parser.add_argument("--round", type=int, default=10, help="of each kind in a round (10)")
     parser.add_argument("--seed", default=time.strftime("%Y-%m-%d"), help="today's date")
-    parser.add_argument("--only", type=int, help="play this round alone, and no oracle")
-    parser.add_argument("--cases", type=int, default=10_000, help="of the oracle; 0 for none")
+    parser.add_argument("--only", type=int, help="play this round alone, and no oracles")
+    parser.add_argument(
+        "--cases", type=int, default=10_000, help="of the oracle over the simulation; 0 for none"
+    )
+    parser.add_argument(
+        "--runs", type=int, default=300, help="of the oracle over real ActiveMQ; 0 for none"
+    )
     parser.add_argument(
         "--report", type=Path, default=ROOT / "var" / "soak" / "report.jsonl", help="where to"
     )
@@ -58,8 +64,12 @@ def _entries(options: argparse.Namespace) -> Any:
         if options.only in (None, number):
             yield _crashes(f"{options.seed}/{number}", kills)
         left, number = left - kills, number + 1
-    if options.cases and options.only is None:
-        yield _oracle(options.seed, options.cases)
+    if options.only is not None:
+        return
+    if options.cases:
+        yield _oracle("oracle", _ORACLE, options.seed, CASES=options.cases)
+    if options.runs:
+        yield _oracle("oracle over ActiveMQ", _SAMPLE, options.seed, RUNS=options.runs)
 
 
 def _crashes(seed: str, kills: int) -> dict[str, Any]:
@@ -79,17 +89,14 @@ def _play(folder: Path, seed: str, kills: int) -> dict[str, Any]:
     return {**vars(outcome), "kills": dict(outcome.kills)}
 
 
-def _oracle(seed: str, cases: int) -> dict[str, Any]:
-    """The test of the simulation against the plain reading of policies, with more cases."""
+def _oracle(what: str, test: str, seed: str, **size: int) -> dict[str, Any]:
+    """A test of agents against the plain reading of policies, with more cases."""
     started = time.monotonic()
+    settings = {f"PORTCULLIS_ORACLE_{name}": str(value) for name, value in size.items()}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", _ORACLE, "-q", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", test, "-q", "-p", "no:cacheprovider"],
         cwd=ROOT,
-        env={
-            **os.environ,
-            "PORTCULLIS_ORACLE_CASES": str(cases),
-            "PORTCULLIS_ORACLE_SEED": seed,
-        },
+        env={**os.environ, **settings, "PORTCULLIS_ORACLE_SEED": seed},
         capture_output=True,
         text=True,
         timeout=_ORACLE_SECONDS,
@@ -97,7 +104,8 @@ def _oracle(seed: str, cases: int) -> dict[str, Any]:
     )
     seconds = round(time.monotonic() - started, 1)
     problems = [] if done.returncode == 0 else [done.stdout[-4000:] + done.stderr[-1000:]]
-    return {"what": "oracle", "cases": cases, "seconds": seconds, "problems": problems}
+    sizes = {name.lower(): value for name, value in size.items()}
+    return {"what": what, "seed": seed, **sizes, "seconds": seconds, "problems": problems}
 
 
 def _note(report: Any, entry: dict[str, Any]) -> bool:

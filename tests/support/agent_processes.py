@@ -147,7 +147,7 @@ class World:
         for name, agent in self.organisation.agents.items():
             folder = self.folder / name
             (folder / "state").mkdir(parents=True)
-            _write_private(folder / "state" / "keys.json", keys_document(agent.keys))
+            write_private(folder / "state" / "keys.json", keys_document(agent.keys))
             port = free_port()
             (folder / "agent.toml").write_text(
                 f'name = "{name}"\noverlay = "{agent.overlay}"\nstate = "state"\n'
@@ -158,7 +158,7 @@ class World:
         for handle, client in self.organisation.clients.items():
             folder = self.folder / handle
             folder.mkdir()
-            _write_private(folder / "keys.json", keys_document(client.keys))
+            write_private(folder / "keys.json", keys_document(client.keys))
             create_profile(
                 folder,
                 handle=handle,
@@ -219,6 +219,6 @@ class World:
             self._control.stop()
 
 
-def _write_private(path: Path, document: dict[str, Any]) -> None:
+def write_private(path: Path, document: dict[str, Any]) -> None:
     path.touch(mode=0o600)
     path.write_text(json.dumps(document))

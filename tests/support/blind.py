@@ -10,7 +10,7 @@ from typing import Any
 from brokers.client.blind import AskedFor
 from brokers.client.parts import make_part
 from brokers.client.policy import ClientPolicy
-from brokers.client.wishes import Wish, seal_wish
+from brokers.client.wish import Wish, seal_wish
 from brokers.data.handle import Effects
 from policyengine.attributes import AttributeType, Literal, conjunction_tokens, tokens_of
 from policyengine.blind import BlindMaster

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brokers.client.policy import ClientPolicy, PlannedPart, build_policy
-from brokers.client.wishes import Wish, seal_wish
+from brokers.client.wish import Wish, seal_wish
 from brokers.control.sync import Identity, open_verified
 from brokers.data.handle import Effects, Workbench, handle_client_message, handle_hop
+from brokers.data.sessions import SessionKeys
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
 from brokers.ports import ComparatorPort, Outgoing
 from brokers.snapshot import DomainSnapshot, build_snapshot
@@ -68,6 +69,7 @@ class PureAgent:
     oldest: float = NOW - 3600
     seen: set[bytes] = field(default_factory=set)
     comparator: ComparatorPort | None = None
+    sessions: SessionKeys | None = None
 
     def __post_init__(self) -> None:
         self.snapshot = agent_snapshot(self.organisation, self.name)
@@ -87,6 +89,7 @@ class PureAgent:
             oldest=self.oldest,
             seen=self.seen.__contains__,
             random=SYSTEM_RANDOM,
+            sessions=self.sessions,
         )
 
     def client_message(self, body: bytes) -> Effects:
@@ -101,10 +104,11 @@ class PureAgent:
         self.seen.update(key for key, _ in effects.seen)
         return effects
 
-    def subscribe(self, handle: str, event_type: str, text: str = "") -> None:
+    def subscribe(self, handle: str, event_type: str, text: str = "", reads: str = "") -> None:
         """A subscription that was accepted before."""
         name = f"s{len(self.subscriptions)}"
-        one = Subscription(self.organisation.domain, handle, name, event_type, text)
+        domain = self.organisation.domain
+        one = Subscription(domain, handle, name, event_type, text, reads=reads)
         self.subscriptions.append(one)
 
 

@@ -92,10 +92,19 @@ class Scene:
     Args:
         chance: decides everything.
         profile: see `Profile`.
+        domain: its name.
+        stands: agents that it may have; it has some of them, two or more an overlay. None
+            draws agents of its own.
+        size: how many clients it has.
+        prefix: of their handles.
     """
 
     chance: Chance
     profile: Profile
+    domain: str = "random"
+    stands: tuple[AgentSite, ...] | None = None
+    size: int = 10
+    prefix: str = "client-"
     wishes: dict[str, list[Wanted]] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)
     too_late: set[str] = field(default_factory=set)
@@ -110,13 +119,12 @@ class Scene:
 
     def _plan(self) -> Plan:
         chance, profile = self.chance, self.profile
-        overlays = OVERLAYS if profile.split else OVERLAYS[:1]
         agents = tuple(
-            AgentSite(f"{overlay}-{number}", overlay)
-            for overlay in overlays
-            for number in range(2 + chance.below(5))
+            site
+            for overlay in (OVERLAYS if profile.split else OVERLAYS[:1])
+            for site in self._agents(overlay)
         )
-        clients = tuple(self._client(number, agents) for number in range(10))
+        clients = tuple(self._client(number, agents) for number in range(self.size))
         holders = {
             key: tuple(
                 site.name for site in agents if not (profile.keyless and chance.happens(0.4))
@@ -124,7 +132,7 @@ class Scene:
             for key in PROTECTED.values()
         }
         return Plan(
-            domain="random",
+            domain=self.domain,
             types=self._types(),
             schema=SUBJECT,
             rules=tuple(one.rule for one in self.rules),
@@ -135,6 +143,13 @@ class Scene:
             if profile.split
             else {},
         )
+
+    def _agents(self, overlay: str) -> list[AgentSite]:
+        chance = self.chance
+        if self.stands is None:
+            return [AgentSite(f"{overlay}-{n}", overlay) for n in range(2 + chance.below(5))]
+        there = [site for site in self.stands if site.overlay == overlay]
+        return chance.sample(there, 2 + chance.below(len(there) - 1))
 
     def _types(self) -> tuple[TypeSpec, ...]:
         def spec(name: str, kind: AttributeType) -> AttributeSpec:
@@ -161,7 +176,7 @@ class Scene:
             overlay: chance.pick([site.name for site in agents if site.overlay == overlay])
             for overlay in overlays
         }
-        return ClientSite(f"client-{number}", subject, homes)
+        return ClientSite(f"{self.prefix}{number}", subject, homes)
 
     def _rule(self, number: int, action: str) -> PlainRule:
         chance = self.chance

@@ -63,9 +63,9 @@ class StompClient:
         fields = {"destination": f"/queue/{queue}", "content-length": str(len(body)), **headers}
         return self._with_receipt("SEND", fields, body)
 
-    def subscribe(self, queue: str, *, ack: str = "auto") -> Frame:
+    def subscribe(self, queue: str, *, ack: str = "auto", **headers: str) -> Frame:
         """SUBSCRIBE with a receipt; RECEIPT or ERROR."""
-        fields = {"destination": f"/queue/{queue}", "id": queue, "ack": ack}
+        fields = {"destination": f"/queue/{queue}", "id": queue, "ack": ack, **headers}
         return self._with_receipt("SUBSCRIBE", fields, b"")
 
     def receive(self, *, timeout: float = 5.0) -> Frame | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,25 @@ def test_a_failing_window_is_an_os_error(tmp_path: Path) -> None:
         assert b"x" in log
     with pytest.raises(OSError, match="window"):
         log.record([SeenEntry(b"x", 1)], now=1)
+
+
+def test_what_clients_read_comes_back_and_an_earlier_release_can_be_put_back(
+    tmp_path: Path,
+) -> None:
+    one = Subscription("flights", "p-ua", "s", "Flight", "", reads="sessions")
+    other = Subscription("flights", "p-dl", "s", "Flight", "")
+    path, beside = tmp_path / "s.json", tmp_path / "s-reads.json"
+    file = SubscriptionFile(path)
+    file.save([one, other])
+    assert file.load() == (one, other)
+    # what the earlier release reads, and wrote
+    assert "reads" not in path.read_text()
+    without = (replace(one, reads=""), other)
+    path.write_text(path.read_text() + " ")
+    assert file.load() == without
+    for damaged in ("", "[]", "{}", '{"reads": 1, "subscriptions": ""}'):
+        file.save([one, other])
+        beside.write_text(damaged)
+        assert file.load() == without
+    beside.unlink()
+    assert file.load() == without

@@ -15,7 +15,8 @@ from brokers.client.homes import HomeWatch
 from brokers.client.inbox import WINDOW_SECONDS, Inbox
 from brokers.client.policy import FORMER_HOME_SECONDS, PolicyHolder
 from brokers.ports import Message
-from policyengine.bundles import Delivery, seal_delivery
+from policyengine.bundles import Delivery, begin_session, seal_delivery, seal_in_session
+from policyengine.primitives.rand import SYSTEM_RANDOM
 from policyengine.primitives.signatures import SigningKey
 from tests.support.data_plane import Organisation, airport
 from tests.support.pure_agents import client_policy
@@ -223,3 +224,53 @@ def test_parts_wait_for_one_another_and_are_given_up_in_the_end(
 def test_wake_ends_every_wait(inbox: Inbox) -> None:
     inbox.wake()
     assert inbox.next(None) is None
+
+
+def test_deliveries_in_a_session_and_of_an_earlier_release_are_read_alike(
+    inbox: Inbox, session: FakeSession
+) -> None:
+    post = Post(inbox)
+    post.send(1)
+    agent, client = ORGANISATION.agents["alpha"].keys, ORGANISATION.clients["p-ua"].keys
+    held = begin_session(
+        "flights", 1, agent="alpha", signing_key=agent.signing,
+        recipient=client.sealing.public, handle="p-ua", random=SYSTEM_RANDOM,
+    )  # fmt: skip
+    for publication in (2, 3):
+        delivery = Delivery(
+            domain="flights", publication=f"{publication:032x}", type="Flight",
+            publisher="p-airport", part=0, parts=1, agent="alpha", revision=1, epoch=1,
+            attributes={"a0": 0}, withheld={},
+        )  # fmt: skip
+        sealed = seal_in_session(delivery, held, random=SYSTEM_RANDOM)
+        inbox.take(Message("q", b"", {}, lambda: None), sealed)
+        spoiled = sealed[:-1] + bytes([sealed[-1] ^ 1])
+        inbox.take(Message("q", b"", {}, lambda: post.acknowledged.append(9)), spoiled)
+    found = [inbox.next(0) for _ in range(4)]
+    assert [one and one.event.publication for one in found] == [
+        *(f"{number:032x}" for number in (1, 2, 3)),
+        None,
+    ]
+    assert post.acknowledged == [9, 9]
+
+
+def test_a_session_of_an_agent_that_is_not_known_yet_waits_for_the_policy(
+    tmp_path: Path,
+) -> None:
+    session = FakeSession(FakeProfile(tmp_path))
+    with closing(window(session)) as seen:
+        inbox = Inbox(session, lambda _: True, seen)
+        agent, client = ORGANISATION.agents["alpha"].keys, ORGANISATION.clients["p-ua"].keys
+        held = begin_session(
+            "flights", 1, agent="alpha", signing_key=agent.signing,
+            recipient=client.sealing.public, handle="p-ua", random=SYSTEM_RANDOM,
+        )  # fmt: skip
+        delivery = Delivery(
+            domain="flights", publication="0" * 32, type="Flight", publisher="p-airport",
+            part=0, parts=1, agent="alpha", revision=1, epoch=1, attributes={}, withheld={},
+        )  # fmt: skip
+        sealed = seal_in_session(delivery, held, random=SYSTEM_RANDOM)
+        inbox.take(Message("q", b"", {}, lambda: None), sealed)
+        assert inbox.next(0) is None
+        session.give()
+        assert inbox.next(0) is not None

@@ -19,7 +19,7 @@ from adminapp.policies import services as policies
 from adminapp.roles import services as roles
 from brokers.client.parts import make_part
 from brokers.client.policy import ClientPolicy, build_policy
-from brokers.client.wishes import Wish, seal_wish
+from brokers.client.wish import Wish, seal_wish
 from brokers.data.handle import Effects, Workbench, handle_client_message, handle_hop
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
 from brokers.ports import Outgoing

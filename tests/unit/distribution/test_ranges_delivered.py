@@ -8,7 +8,7 @@ from typing import Any
 from adminapp.identity.models import Domain
 from brokers.client.parts import make_part
 from brokers.client.policy import ClientPolicy, build_policy
-from brokers.client.wishes import Wish, seal_wish
+from brokers.client.wish import Wish, seal_wish
 from brokers.data.handle import Workbench, handle_client_message
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
 from brokers.snapshot import build_snapshot

@@ -23,6 +23,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "lease_interval": (int, float),
     "batch": (int,),
     "prefetch": (int,),
+    "client_window": (int,),
     "inbox_bytes": (int,),
     "window_seconds": (int,),
     "log_level": (str,),
@@ -38,6 +39,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "lease_interval": (0.05, 3600),
     "batch": (1, 10_000),
     "prefetch": (1, 100_000),
+    "client_window": (4, 8192),
     "inbox_bytes": (2**20, 2**36),
     "window_seconds": (60, 366 * 86_400),
 }
@@ -57,6 +59,8 @@ class AgentConfig:
         lease_interval: seconds between two requests for a lease.
         batch: most events handled together.
         prefetch: events on their way at once, per queue.
+        client_window: most deliveries sent ahead to one client that has not confirmed them yet;
+            what is beyond waits in a queue that only this agent reads.
         window_seconds: how far back doubles are told; events older than that are refused.
         inbox_bytes: most bytes of messages that were taken from the broker and not handled yet;
             further ones stay with it.
@@ -77,6 +81,7 @@ class AgentConfig:
     lease_interval: float = 5.0
     batch: int = 200
     prefetch: int = 400
+    client_window: int = 200
     inbox_bytes: int = 64 * 2**20
     window_seconds: int = 86_400
     log_level: str = "INFO"

@@ -10,18 +10,21 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from hashlib import blake2b
 
 from brokers.adapters.logs import log, log_failure
+from brokers.agent.backlog import Backlogs
+from brokers.agent.batch import Batch, attempt_key, dead_letter, handle, undeliverable
 from brokers.agent.policy import InForce, PolicyInForce, Progress
 from brokers.agent.queues import Queues, Source
 from brokers.agent.routing import OverlayRouting, Told
 from brokers.agent.statistics import RefusedMessage, Statistics
 from brokers.data.forward import Forwarding
-from brokers.data.handle import Effects, Refusal, Workbench, handle_client_message
-from brokers.data.hops import handle_hop_message
-from brokers.data.reasons import COMPARATOR_AWAY
+from brokers.data.handle import (
+    Effects,
+    Refusal,
+    Workbench,
+)
+from brokers.data.reasons import COMPARATOR_AWAY, NO_ROOM
 from brokers.data.sessions import SessionKeys
 from brokers.ports import (
     Clock,
@@ -33,33 +36,17 @@ from brokers.ports import (
     Transport,
     TransportError,
 )
-from policyengine.bundles import dead_queue
 from policyengine.primitives.rand import SYSTEM_RANDOM
 
 _LOGGER = logging.getLogger("portcullis.agent")
 _ATTEMPTS = 3
 _REMEMBERED_ATTEMPTS = 10_000
 _HOLD_SECONDS = 0.5
+_ROOM_SECONDS = 0.1
 _LONGEST_HOLD = 120.0
 _REST_AFTER_FAILURE = 1.0
-_DEAD_LIFE_MS = 7 * 24 * 3600 * 1000
 _SEND_TIMEOUT = 20.0
-_KEPT_OF_RUBBISH = 64 * 1024
 _HANDLED_QUIETLY = frozenset({"own-event", "revoked"})
-
-
-@dataclass
-class _Batch:
-    """What the messages of one batch cause, collected until it is carried out."""
-
-    messages: list[Message] = field(default_factory=list)
-    outgoing: list[Outgoing] = field(default_factory=list)
-    # Dead letters of which nothing could be believed: what a full broker refuses is dropped.
-    doubtful: list[Outgoing] = field(default_factory=list)
-    seen: dict[bytes, int] = field(default_factory=dict)
-    effects: list[tuple[Source, Effects]] = field(default_factory=list)
-    # Queues of which nothing more may be handled, since acknowledgements are cumulative.
-    stopped: dict[str, float] = field(default_factory=dict)
 
 
 class DataPlane:
@@ -80,6 +67,7 @@ class DataPlane:
         prefetch: messages on their way at once, per queue.
         routing: tells other agents what is wanted here and learns what they want; None
             sends every event to all agents of the overlay.
+        backlogs: keeps the queues of clients short; None sends everything at once.
     """
 
     def __init__(
@@ -98,6 +86,7 @@ class DataPlane:
         batch: int = 200,
         prefetch: int = 400,
         routing: OverlayRouting | None = None,
+        backlogs: Backlogs | None = None,
     ) -> None:
         self._agent = agent
         self._keys = keys
@@ -111,6 +100,7 @@ class DataPlane:
         self._clock = clock
         self._limit = batch
         self._routing = routing
+        self._backlogs = backlogs
         self._queues = Queues(agent, transport, clock, prefetch=prefetch)
         self._sessions = SessionKeys()
         self._version = -1
@@ -127,8 +117,11 @@ class DataPlane:
             self._version = self._policy.version
             self._queues.wake()
         serving = [d for d in self._policy.domains if self._standing(d) == "serving"]
-        self._queues.serve(serving)
+        snapshots = [self._policy.domains[domain].snapshot for domain in serving]
+        waiting = {} if self._backlogs is None else self._backlogs.sources(snapshots, self._now())
+        self._queues.serve(serving, waiting)
         self._tend_routes(serving)
+        self._tend_backlogs(serving)
         messages = self._transport.receive_many(self._limit, timeout)
         if not messages:
             return
@@ -137,6 +130,8 @@ class DataPlane:
             self._carry_out(self._decide(messages))
         except BaseException:
             # Our own disk failed: give everything back, it comes again.
+            if self._backlogs is not None:
+                self._backlogs.failed()
             for queue in {message.queue for message in messages}:
                 self._queues.rest(queue, _REST_AFTER_FAILURE)
             raise
@@ -157,10 +152,21 @@ class DataPlane:
                 self._routing.rerouted(domain, held, waiting)
                 self._statistics.count(domain, "rerouted", len(held))
 
+    def _tend_backlogs(self, domains: list[str]) -> None:
+        """Ask clients what they still hold, and mark where their backlogs end."""
+        if self._backlogs is None or not self._transport.connected:
+            return
+        for domain in domains:
+            outgoing = self._backlogs.due(self._bench(self._policy.domains[domain], Batch()))
+            self._backlogs.before_sending()
+            sent = self._send(outgoing)
+            (self._backlogs.carried_out if sent else self._backlogs.failed)()
+            self._statistics.count(domain, "questions", len(outgoing) if sent else 0)
+
     # deciding
 
-    def _decide(self, messages: list[Message]) -> _Batch:
-        batch = _Batch()
+    def _decide(self, messages: list[Message]) -> Batch:
+        batch = Batch()
         domains = self._policy.domains
         # INVARIANT: one answer a batch and domain, for a skipped message must not be
         # acknowledged by a later one of its queue.
@@ -177,7 +183,7 @@ class DataPlane:
                 batch.stopped[message.queue] = 0.0
         return batch
 
-    def _bench(self, in_force: InForce, batch: _Batch) -> Workbench:
+    def _bench(self, in_force: InForce, batch: Batch) -> Workbench:
         now = self._now()
         return Workbench(
             snapshot=in_force.snapshot,
@@ -190,30 +196,31 @@ class DataPlane:
             random=SYSTEM_RANDOM,
             forwarding=self._forwarding(in_force),
             sessions=self._sessions,
+            windows=None if self._backlogs is None else self._backlogs.windows,
         )
 
     def _forwarding(self, in_force: InForce) -> Forwarding | None:
         return None if self._routing is None else self._routing.forwarding(in_force.snapshot)
 
-    def _decide_one(
-        self, batch: _Batch, message: Message, source: Source, bench: Workbench
-    ) -> None:
-        handle = handle_hop_message if source.kind == "hop" else handle_client_message
+    def _decide_one(self, batch: Batch, message: Message, source: Source, bench: Workbench) -> None:
         try:
-            effects = handle(bench, message.body)
+            effects = handle(bench, source, message.body)
         except OSError:
             raise  # the window against doubles cannot be read: no fault of the message
         except Exception:  # noqa: BLE001 - whatever one message does, the others go on
             log_failure(_LOGGER, "message failed", queue=message.queue)
             self._failed(batch, message, source)
             return
-        if effects.hold:
+        if effects.hold == NO_ROOM:
+            batch.stopped[message.queue] = _ROOM_SECONDS
+        elif effects.hold:
             self._hold(batch, message, source, effects.hold)
+        if effects.hold:
             return
         self._held_since.pop(message.queue, None)
         self._take(batch, message, source, effects)
 
-    def _take(self, batch: _Batch, message: Message, source: Source, effects: Effects) -> None:
+    def _take(self, batch: Batch, message: Message, source: Source, effects: Effects) -> None:
         batch.messages.append(message)
         batch.effects.append((source, effects))
         batch.outgoing.extend(effects.outgoing)
@@ -224,14 +231,16 @@ class DataPlane:
         if refusal and not refusal.answered and refusal.reason not in _HANDLED_QUIETLY:
             self._set_aside(batch, message, source, refusal)
 
-    def _set_aside(self, batch: _Batch, message: Message, source: Source, refusal: Refusal) -> None:
-        attempts = self._attempts.pop(_attempt_key(message), 0) or 1
-        believed = source.kind == "hop" or bool(refusal.sender) or attempts > 1
-        letter = self._dead(message, refusal.reason, attempts, whole=believed)
+    def _set_aside(self, batch: Batch, message: Message, source: Source, refusal: Refusal) -> None:
+        attempts = self._attempts.pop(attempt_key(message), 0) or 1
+        believed = source.kind != "client" or bool(refusal.sender) or attempts > 1
+        letter = dead_letter(
+            self._agent, message, refusal.reason, attempts, self._clock.wall(), whole=believed
+        )
         # Whoever may write to this queue may write rubbish: it must not stop the agent.
         (batch.outgoing if believed else batch.doubtful).append(letter)
 
-    def _hold(self, batch: _Batch, message: Message, source: Source, reason: str) -> None:
+    def _hold(self, batch: Batch, message: Message, source: Source, reason: str) -> None:
         since = self._held_since.setdefault(message.queue, self._clock.boot())
         if reason == COMPARATOR_AWAY or self._clock.boot() - since < _LONGEST_HOLD:
             self._statistics.count(source.domain, "held")
@@ -241,8 +250,8 @@ class DataPlane:
         del self._held_since[message.queue]
         self._take(batch, message, source, Effects(refusal=Refusal(source.kind, reason)))
 
-    def _failed(self, batch: _Batch, message: Message, source: Source) -> None:
-        key = _attempt_key(message)
+    def _failed(self, batch: Batch, message: Message, source: Source) -> None:
+        key = attempt_key(message)
         if len(self._attempts) > _REMEMBERED_ATTEMPTS:
             self._attempts.clear()
         self._attempts[key] += 1
@@ -251,30 +260,19 @@ class DataPlane:
             return
         self._take(batch, message, source, Effects(refusal=Refusal("message", "failed")))
 
-    def _dead(
-        self, message: Message, reason: str, attempts: int, *, whole: bool = True
-    ) -> Outgoing:
-        expires = int(self._clock.wall() * 1000) + _DEAD_LIFE_MS
-        headers = {
-            "reason": reason,
-            "from-queue": message.queue,
-            "attempts": str(attempts),
-            "bytes": str(len(message.body)),
-        }
-        body = message.body if whole else message.body[:_KEPT_OF_RUBBISH]
-        return Outgoing(dead_queue(self._agent), body, expires=expires, headers=headers)
-
     # carrying out
 
-    def _carry_out(self, batch: _Batch) -> None:
+    def _carry_out(self, batch: Batch) -> None:
         if batch.messages:
             self._commit(batch)
         for queue, seconds in batch.stopped.items():
             self._queues.rest(queue, seconds)
 
-    def _commit(self, batch: _Batch) -> None:
+    def _commit(self, batch: Batch) -> None:
         self._keep_subscriptions(batch)
         told = self._route(batch)
+        if self._backlogs is not None:
+            self._backlogs.before_sending()
         # A lease may have ended while we decided: then nothing of it leaves.
         if not (
             self._still_serving(batch)
@@ -288,10 +286,12 @@ class DataPlane:
         if self._routing is not None:
             self._routing.save()
         self._transport.ack_many(batch.messages)
+        if self._backlogs is not None:
+            self._backlogs.carried_out()
         self._routed(batch, told)
         self._count(batch)
 
-    def _route(self, batch: _Batch) -> list[Told]:
+    def _route(self, batch: Batch) -> list[Told]:
         """Add what agents are told; returns what to remember once it is sent."""
         if self._routing is None:
             return []
@@ -305,23 +305,25 @@ class DataPlane:
         batch.outgoing[:0] = announced
         return told
 
-    def _routed(self, batch: _Batch, told: list[Told]) -> None:
+    def _routed(self, batch: Batch, told: list[Told]) -> None:
         if self._routing is not None:
             self._routing.told(told)
             for source, effects in batch.effects:
                 self._routing.hold(source.domain, effects.routing.waiting)
 
-    def _keep_subscriptions(self, batch: _Batch) -> None:
+    def _keep_subscriptions(self, batch: Batch) -> None:
         added = [one for _, effects in batch.effects for one in effects.subscribed]
         removed = [place for _, effects in batch.effects for place in effects.unsubscribed]
         if added or removed:
             self._policy.change_subscriptions(added, removed)
 
-    def _still_serving(self, batch: _Batch) -> bool:
+    def _still_serving(self, batch: Batch) -> bool:
         domains = {source.domain for source, _ in batch.effects}
         return all(self._standing(domain) == "serving" for domain in domains)
 
-    def _give_back(self, batch: _Batch) -> None:
+    def _give_back(self, batch: Batch) -> None:
+        if self._backlogs is not None:
+            self._backlogs.failed()
         for queue in {message.queue for message in batch.messages}:
             batch.stopped[queue] = _REST_AFTER_FAILURE
 
@@ -353,9 +355,7 @@ class DataPlane:
         return True
 
     def _put_aside(self, message: Outgoing) -> bool:
-        expires = int(self._clock.wall() * 1000) + _DEAD_LIFE_MS
-        headers = {"reason": "undeliverable", "to-queue": message.queue}
-        aside = Outgoing(dead_queue(self._agent), message.body, expires=expires, headers=headers)
+        aside = undeliverable(self._agent, message, self._clock.wall())
         try:
             self._transport.send_many([aside], timeout=_SEND_TIMEOUT)
         except TransportError:
@@ -363,7 +363,7 @@ class DataPlane:
         log(_LOGGER, logging.ERROR, "undeliverable", queue=message.queue)
         return True
 
-    def _count(self, batch: _Batch) -> None:
+    def _count(self, batch: Batch) -> None:
         for source, effects in batch.effects:
             self._statistics.count(source.domain, "received")
             for what, number in effects.counts:
@@ -387,7 +387,3 @@ class DataPlane:
             _LOGGER, logging.INFO, "refused",
             domain=source.domain, kind=refusal.kind, reason=refusal.reason, sender=refusal.sender,
         )  # fmt: skip
-
-
-def _attempt_key(message: Message) -> bytes:
-    return blake2b(message.body, digest_size=16).digest()

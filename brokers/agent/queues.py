@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,14 +13,22 @@ from policyengine.bundles import hop_queue, publish_queue
 
 _LOGGER = logging.getLogger("portcullis.agent")
 _RETRY_SECONDS = 5.0
+_PREFETCH_BACKLOG = 100
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a message came from."""
+    """Where a message came from.
+
+    Args:
+        domain: the domain.
+        kind: what sort of queue it was.
+        handle: of a backlog, whose.
+    """
 
     domain: str
-    kind: Literal["client", "hop"]
+    kind: Literal["client", "hop", "backlog"]
+    handle: str = ""
 
 
 class Queues:
@@ -48,14 +56,19 @@ class Queues:
         """Where messages of a queue come from, or None if it is not open (any more)."""
         return self._open.get(queue)
 
-    def serve(self, domains: Collection[str]) -> None:
-        """Be subscribed to the queues of exactly these domains, resting ones left out."""
+    def serve(self, domains: Collection[str], backlogs: Mapping[str, Source] | None = None) -> None:
+        """Be subscribed to the queues of exactly these domains, resting ones left out.
+
+        Args:
+            domains: those that are served.
+            backlogs: further queues of theirs.
+        """
         now = self._clock.boot()
         self._resting = {queue: end for queue, end in self._resting.items() if end > now}
         wanted = {
             queue: source
-            for domain in domains
-            for queue, source in self._of(domain).items()
+            for found in (*map(self._of, domains), backlogs or {})
+            for queue, source in found.items()
             if queue not in self._resting
         }
         for queue in [queue for queue in self._open if queue not in wanted]:
@@ -83,7 +96,9 @@ class Queues:
     def _take(self, queue: str, source: Source) -> None:
         try:
             # In order and all of a batch at once: one acknowledgement speaks for all.
-            self._transport.subscribe(queue, prefetch=self._prefetch, cumulative=True)
+            few = source.kind == "backlog"
+            prefetch = min(_PREFETCH_BACKLOG, self._prefetch) if few else self._prefetch
+            self._transport.subscribe(queue, prefetch=prefetch, cumulative=True)
         except TransportError as error:
             log(_LOGGER, logging.ERROR, "subscription refused", queue=queue, reason=str(error))
             self._resting[queue] = self._clock.boot() + _RETRY_SECONDS

@@ -11,6 +11,7 @@ from brokers.agent.metrics import CONTENT_TYPE, Family, exposition
 from brokers.agent.policy import InForce, PolicyInForce
 from brokers.agent.statistics import Statistics
 from brokers.agent.status import Page, json_page
+from brokers.data.window import Windows
 from brokers.ports import Clock, Transport
 
 _SERVING = "serving"
@@ -28,6 +29,7 @@ class Report:
         policy: what is in force.
         statistics: counters.
         clock: both clocks.
+        windows: how far clients are sent ahead.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Report:
         policy: PolicyInForce,
         statistics: Statistics,
         clock: Clock,
+        windows: Windows,
     ) -> None:
         self._agent = agent
         self._overlay = overlay
@@ -50,6 +53,7 @@ class Report:
         self._policy = policy
         self._statistics = statistics
         self._clock = clock
+        self._windows = windows
         self._started = clock.boot()
 
     def health(self) -> Page:
@@ -90,6 +94,7 @@ class Report:
         held = self._policy.domains.get(domain)
         view = self._link.view
         standing = self._link.standing(domain)
+        confirming, behind, ahead = self._windows.counts(domain)
         return {
             "standing": standing,
             "delivering": standing == _SERVING,
@@ -97,6 +102,9 @@ class Report:
             "notice": view.state.notices.get(domain, 0),
             "counters": self._statistics.counters(domain),
             "refusals": self._statistics.refusals(domain),
+            "clients_confirming": confirming,
+            "clients_behind": behind,
+            "sent_ahead": ahead,
             "subscriptions": len(self._policy.own_subscriptions(domain)),
             **({} if held is None else _policy(held)),
         }
@@ -126,13 +134,22 @@ class Report:
         left = Family(
             "portcullis_lease_seconds_left", "gauge", "Seconds until the domain's lease ends."
         )
+        behind = Family(
+            "portcullis_clients_behind", "gauge", "Clients for which events wait at the agent."
+        )
+        ahead = Family(
+            "portcullis_sent_ahead", "gauge", "Deliveries that clients have not confirmed yet."
+        )
         for domain, held in sorted(self._policy.domains.items()):
             labels = {"agent": self._agent, "domain": domain}
             revision.add(held.snapshot.revision, **labels)
             serving.add(int(self._link.standing(domain) == _SERVING), **labels)
             seconds = self._link.view.book.remaining(domain, self._clock.boot())
             left.add(round(seconds, 1), **labels)
-        return [revision, serving, left]
+            _, waiting, unconfirmed = self._windows.counts(domain)
+            behind.add(waiting, **labels)
+            ahead.add(unconfirmed, **labels)
+        return [revision, serving, left, behind, ahead]
 
     def _process(self) -> list[Family]:
         connected = Family(

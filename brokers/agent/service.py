@@ -23,6 +23,8 @@ from brokers.adapters.files import (
 from brokers.adapters.logs import log, log_failure
 from brokers.adapters.seen import SeenLog
 from brokers.adapters.stomp import StompTransport
+from brokers.adapters.windows import WindowFile
+from brokers.agent.backlog import Backlogs
 from brokers.agent.config import AgentConfig
 from brokers.agent.dataplane import DataPlane
 from brokers.agent.policy import PolicyInForce, Progress
@@ -67,6 +69,8 @@ class Agent:
             inbox_bytes=config.inbox_bytes,
         )
         self._seen = SeenLog(config.state / "seen.sqlite", seconds=config.window_seconds)
+        self._window_file = WindowFile(config.state / "windows.sqlite")
+        backlogs = Backlogs(self._window_file, limit=config.client_window)
         self._comparator = SocketComparator(config.comparator) if config.comparator else None
         self._policy = PolicyInForce(
             agent=name,
@@ -99,6 +103,7 @@ class Agent:
             clock=clock,
             batch=config.batch,
             prefetch=config.prefetch,
+            backlogs=backlogs,
             routing=OverlayRouting(
                 agent=name,
                 keys=keys,
@@ -117,6 +122,7 @@ class Agent:
             policy=self._policy,
             statistics=statistics,
             clock=clock,
+            windows=backlogs.windows,
         )
         self._link.restore()
         pages = {
@@ -153,6 +159,7 @@ class Agent:
         self._control.close()
         self._status.close()
         self._seen.close()
+        self._window_file.close()
         self._lock.release()
         log(_LOGGER, logging.INFO, "stopped")
 

@@ -77,7 +77,7 @@ class Courier:
         self._futures: dict[str, Future[Published]] = {}
         self._durable: set[str] = set()
         self._read_to = 0
-        self._new: set[str] = set()
+        self._new: dict[str, None] = {}
         self._abandoned: set[str] = set()
         self._replies: deque[Reply] = deque()
         self._looked = float("-inf")
@@ -111,7 +111,7 @@ class Courier:
                 raise BufferFull(f"{self._limit} events are under way, and no more may be")
             self._futures[parcel.id] = future
             self._dispatch.add(parcel)
-            self._new.add(parcel.id)
+            self._new[parcel.id] = None
             self._wake()
         return future
 
@@ -194,24 +194,24 @@ class Courier:
         now = self._road.clock.boot()
         with self._condition:
             self._woken, self._busy = False, True
-            looked_at = self._feed() | self._new
+            looked_at = self._feed() | self._new  # in the order of their coming
             self._new.clear()
             while self._replies:
                 reply = self._replies.popleft()
                 if self._dispatch.answered(reply):
-                    looked_at.add(reply.request)
+                    looked_at.setdefault(reply.request)
             if now - self._looked < _TICK:
                 return self._dispatch.step(now, looked_at)  # nothing happened to the others
             self._looked = now
             self._dispatch.wait_for(now)
             return self._dispatch.step(now)
 
-    def _feed(self) -> set[str]:
+    def _feed(self) -> dict[str, None]:
         """Take durable events as far as there is room for them."""
         room = self._limit // 2 - len(self._durable)
         if room <= 0 or len(self._outbox) <= len(self._durable):
-            return set()
-        fed: set[str] = set()
+            return {}
+        fed: dict[str, None] = {}
         for kept in self._outbox.after(self._read_to, min(room, _BATCH)):
             if kept.id in self._durable:
                 continue
@@ -221,7 +221,7 @@ class Courier:
             self._read_to = kept.seq
             self._durable.add(kept.id)
             self._dispatch.add(parcel)
-            fed.add(kept.id)
+            fed[kept.id] = None
         return fed
 
     def _parcel(self, kept: Kept) -> Parcel | None:

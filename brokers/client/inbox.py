@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from brokers.adapters.logs import log
-from brokers.client.assembly import Assembly, Event, Whole
+from brokers.client.assembly import Assembly, Event, Taken, Whole
 from brokers.client.homes import HomeWatch
 from brokers.client.policy import FORMER_HOME_SECONDS, PolicyHolder
 from brokers.ports import Clock, EventLog, KeyStore, Message, SeenEntry
@@ -82,6 +82,7 @@ class Inbox:
         session: the client's session.
         wanted: whether a subscription wants an event.
         seen: the window against doubles, open as long as the inbox.
+        confirmed: makes a message one whose acknowledgement is confirmed to its agent.
         arrived: called on an overlay's thread whenever an event became whole.
     """
 
@@ -91,10 +92,12 @@ class Inbox:
         wanted: Callable[[Event], bool],
         seen: EventLog,
         arrived: Callable[[], None] | None = None,
+        confirmed: Callable[[Delivery, Message], Message] | None = None,
     ) -> None:
         self._session = session
         self._wanted = wanted
         self.arrived = arrived
+        self._confirmed = confirmed
         self._seen = seen
         self._assembly = Assembly(self._seen.__contains__, session.profile.domain)
         self._arrived = threading.Condition()
@@ -179,8 +182,15 @@ class Inbox:
         return held.blind.open(delivery)
 
     def _assemble(self, delivery: Delivery, message: Message) -> None:
+        if self._confirmed is not None:
+            message = self._confirmed(delivery, message)
         with self._arrived:
-            taken = self._assembly.add(delivery, message, now=self._session.clock.boot())
+            try:
+                taken = self._assembly.add(delivery, message, now=self._session.clock.boot())
+            except InputError as error:
+                log(_LOGGER, logging.WARNING, "delivery refused", reason=str(error))
+                taken = Taken()
+                message.ack()
             if taken.whole is not None:
                 self._whole.append(taken.whole)
                 self._arrived.notify_all()

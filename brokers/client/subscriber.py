@@ -11,6 +11,7 @@ from typing import Self
 from brokers.adapters.seen import SeenLog
 from brokers.client.aside import Aside, SetAside
 from brokers.client.assembly import Event, Whole
+from brokers.client.confirm import Confirmations
 from brokers.client.homes import PATIENCE_SECONDS
 from brokers.client.inbox import WINDOW_SECONDS, Inbox
 from brokers.client.session import Session
@@ -60,10 +61,18 @@ class Subscriber:
         profile = self._session.profile
         self._wishes = Wishes(self._session, probe=probe)
         self._seen = SeenLog(profile.state / "seen.sqlite", seconds=WINDOW_SECONDS)
-        self._inbox = Inbox(self._session, self._wishes.want, self._seen)
+        self._confirmations = Confirmations(self._session)
+        self._inbox = Inbox(
+            self._session, self._wishes.want, self._seen, confirmed=self._confirmations.carried
+        )
         self._aside = Aside(profile.state / "aside.sqlite", Vault(profile.keys.sealing))
         self._pending: tuple[Whole, int] | None = None
-        self._session.start(on_delivery=self._inbox.take, on_change=self._policy_changed)
+        self._session.start(
+            on_delivery=self._inbox.take,
+            on_change=self._policy_changed,
+            on_reply=self._confirmations.replied,
+        )
+        self._confirmations.start()
         self._wishes.start()
 
     @property
@@ -283,6 +292,7 @@ class Subscriber:
         self._inbox.wake()
         self._wishes.stop()
         self.finish()
+        self._confirmations.stop()
         self._session.close()
         self._seen.close()
         self._aside.close()

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from brokers.data.forward import NOTHING, Forwarding, RoutingEffects
 from brokers.data.sessions import SessionKeys
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
+from brokers.data.window import Windows
 from brokers.ports import Outgoing
 from brokers.snapshot import DomainSnapshot
 from policyengine.primitives.canonical import pack
@@ -34,6 +35,7 @@ class Workbench:
         begun: handle -> name -> size of its subscriptions as this batch leaves them, where it
             changes any.
         sessions: keys of deliveries to clients; None seals every delivery for itself.
+        windows: how far clients may be sent ahead; None sends everything at once.
     """
 
     snapshot: DomainSnapshot
@@ -47,6 +49,7 @@ class Workbench:
     forwarding: Forwarding | None = None
     begun: dict[str, dict[str, int]] = field(default_factory=dict)
     sessions: SessionKeys | None = field(default=None, repr=False)
+    windows: Windows | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Refusal:
     """A message that was refused.
 
     Args:
-        kind: `publication`, `subscribe`, `hop` or `message`.
+        kind: `publication`, `subscribe`, `confirm`, `hop`, `backlog` or `message`.
         reason: one word.
         sender: handle or agent, "" where nothing of the message could be believed.
         type: event type as the sender wrote it.
@@ -80,8 +83,8 @@ class Effects:
         subscribed: subscriptions that begin.
         unsubscribed: (domain, handle, identifier) of subscriptions that end.
         refusal: set where it was refused.
-        hold: set where it must wait, for a newer policy or the comparator: leave it with the
-            broker.
+        hold: set where it must wait, for a newer policy, the comparator or room at its client:
+            leave it with the broker.
         counts: what to add to the agent's counters.
         routing: what it changes for routing.
     """

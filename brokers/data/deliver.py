@@ -31,6 +31,7 @@ def deliver(
     subscriptions: SubscriptionIndex,
     *,
     now: float,
+    only: str | None = None,
 ) -> list[Addressed]:
     """Decide what every own subscriber receives of a part.
 
@@ -44,6 +45,7 @@ def deliver(
         routed: the part, protected attributes encrypted.
         subscriptions: of this domain.
         now: Unix time in seconds, by the lease's signed time.
+        only: the one client that is asked about; None for all.
 
     Raises:
         RejectedError: `epoch-unknown` or `epoch-retired`, of the encoding or of what is blind,
@@ -65,7 +67,9 @@ def deliver(
         for interest in subscriptions.may_want(
             routed.type, policy, permitted, known if routed.parts == 1 else None
         )
-        if _served(snapshot, interest) and (found := grant(rules, policy, interest.handle))
+        if only in (None, interest.handle)
+        and _served(snapshot, interest)
+        and (found := grant(rules, policy, interest.handle))
     ]
     if not granted:
         return []

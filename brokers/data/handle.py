@@ -6,8 +6,12 @@ keys, and only then acknowledges.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from brokers.data.admit import admit, authenticate
+from brokers.data.backlog import share_out, take_out
 from brokers.data.bench import Effects, Refusal, Workbench, event_key, request_key
+from brokers.data.confirm import confirmed
 from brokers.data.deliver import Addressed, deliver
 from brokers.data.forward import Departure, RoutingEffects, depart
 from brokers.data.match import named_epoch
@@ -48,6 +52,7 @@ __all__ = [
     "Workbench",
     "accepted_hop",
     "event_key",
+    "handle_backlog",
     "handle_client_message",
     "handle_hop",
     "opened_hop",
@@ -68,6 +73,8 @@ def handle_client_message(bench: Workbench, body: bytes) -> Effects:
             return _publication(bench, payload)
         if kind == "subscribe":
             return _subscribe(bench, payload)
+        if kind == "confirm":
+            return confirmed(bench, payload)
     except (DecodeError, RejectedError):
         return Effects(refusal=Refusal("message", MALFORMED))
     return Effects(refusal=Refusal("message", MALFORMED))
@@ -99,7 +106,8 @@ def _authenticated(bench: Workbench, part: PublicationPart) -> Effects:
     routed = route(bench.snapshot, admitted, random=bench.random)
     hops = _hops(bench, routed.part, key)
     deliveries = deliver(bench.snapshot, routed.part, bench.subscriptions, now=bench.now)
-    outgoing = [*_sealed(bench, deliveries), *hops.outgoing]
+    sent, waiting = share_out(bench, routed.part, deliveries)
+    outgoing = [*_sealed(bench, sent), *waiting, *hops.outgoing]
     dropped = (*admitted.dropped, *routed.unprotectable)
     outgoing += _reply(bench, part.publisher, _accepted(bench, part, dropped))
     return Effects(
@@ -107,7 +115,8 @@ def _authenticated(bench: Workbench, part: PublicationPart) -> Effects:
         seen=((key, part.issued),),
         counts=(
             ("admitted", 1),
-            ("delivered", len(deliveries)),
+            ("delivered", len(sent)),
+            ("backlogged", len(waiting)),
             ("forwarded", len(hops.outgoing)),
             ("attributes_dropped", len(dropped)),
         ),
@@ -167,6 +176,8 @@ def _subscribe(bench: Workbench, payload: bytes) -> Effects:
         judge_subscribe(bench.snapshot, signed, now=bench.now, oldest=bench.oldest)
     except RejectedError as error:
         return _refuse_subscribe(bench, request, error)
+    if bench.windows is not None:
+        bench.windows.subscribed((request.domain, request.client), bench.now)
     key = request_key(request.client, request.request)
     outgoing = _reply(bench, request.client, _subscribe_reply(bench, request))
     if bench.seen(key):
@@ -291,10 +302,11 @@ def _accepted_hop(bench: Workbench, routed: RoutedPart) -> Effects:
         refuse(STALE, "the part was issued too long ago")
     named_epoch(bench.snapshot, routed.epoch)
     deliveries = deliver(bench.snapshot, routed, bench.subscriptions, now=bench.now)
+    sent, waiting = share_out(bench, routed, deliveries)
     return Effects(
-        outgoing=tuple(_sealed(bench, deliveries)),
+        outgoing=(*_sealed(bench, sent), *waiting),
         seen=((key, routed.issued),),
-        counts=(("hops", 1), ("delivered", len(deliveries))),
+        counts=(("hops", 1), ("delivered", len(sent)), ("backlogged", len(waiting))),
     )
 
 
@@ -302,6 +314,21 @@ def _hop_refusal(routed: RoutedPart | None, error: RejectedError) -> Refusal:
     if routed is None:
         return Refusal("hop", error.reason)
     return Refusal("hop", error.reason, routed.origin, routed.type, routed.publication)
+
+
+# what waited for a client
+
+
+def handle_backlog(bench: Workbench, handle: str, body: bytes) -> Effects:
+    """Handle what was put away for a client that had no room.
+
+    Args:
+        bench: see `Workbench`.
+        handle: the client.
+        body: as it came from its backlog queue.
+    """
+    effects, found = take_out(bench, handle, body)
+    return replace(effects, outgoing=tuple(_sealed(bench, found))) if found else effects
 
 
 # sealing to clients

@@ -28,6 +28,9 @@ MATCH_ONLY: Final = "match-only"
 TOO_MANY: Final = "too-many-subscriptions"
 FAILED: Final = "failed"
 COMPARATOR_AWAY: Final = "comparator-away"
+NO_ROOM: Final = "no-room"
+CONFIRM: Final = "confirm"
+"""Not a refusal: the reply asks a client what it has not dealt with yet."""
 
 RETRYABLE: Final = frozenset({EPOCH_RETIRED, EPOCH_UNKNOWN, STALE})
 """Refusals that a publisher answers by sealing anew under its newest bundle."""

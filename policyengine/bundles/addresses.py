@@ -73,6 +73,12 @@ def dead_queue(agent: str) -> str:
     return f"pc.dead.{identifier(agent, 'agent')}"
 
 
+def backlog_queue(agent: str, domain: str, handle: str) -> str:
+    """Return the queue on which an agent keeps what a client has no room for yet."""
+    parts = identifier(agent, "agent"), identifier(domain, "domain"), identifier(handle, "handle")
+    return "pc.back." + ".".join(parts)
+
+
 def retry_queue(agent: str, domain: str) -> str:
     """Return the queue to which an operator moves clients' messages for another attempt."""
     return f"pc.again.{identifier(agent, 'agent')}.{identifier(domain, 'domain')}"

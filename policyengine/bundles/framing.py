@@ -12,7 +12,7 @@ from policyengine.primitives.records import IDENTIFIER
 
 REQUEST_KINDS: Final = ("lease", "ack")
 CONTROL_KINDS: Final = ("bundle", "notice", "lease")
-CLIENT_KINDS: Final = ("publication", "subscribe", "delivery", "reply")
+CLIENT_KINDS: Final = ("publication", "subscribe", "delivery", "reply", "confirm")
 
 _FRAME_ROOM: Final = 4096
 

@@ -1,5 +1,13 @@
 """Every message of the protocol, in one place to import from."""
 
+from policyengine.bundles.confirmations import (
+    Confirmation,
+    SignedConfirmation,
+    open_confirmation,
+    open_waiting,
+    seal_confirmation,
+    seal_waiting,
+)
 from policyengine.bundles.deliveries import (
     Delivery,
     open_delivery,
@@ -64,6 +72,7 @@ __all__ = [
     "Acknowledgement",
     "Announcement",
     "Carriage",
+    "Confirmation",
     "Control",
     "Delivery",
     "Interest",
@@ -75,6 +84,7 @@ __all__ = [
     "Reply",
     "Request",
     "RoutedPart",
+    "SignedConfirmation",
     "SignedPart",
     "SignedSubscribe",
     "SubscribeRequest",
@@ -88,6 +98,7 @@ __all__ = [
     "hop_kind",
     "open_announcement",
     "open_carried",
+    "open_confirmation",
     "open_delivery",
     "open_expression",
     "open_hop",
@@ -97,8 +108,10 @@ __all__ = [
     "open_reply",
     "open_subscribe",
     "open_taken",
+    "open_waiting",
     "seal_announcement",
     "seal_carried",
+    "seal_confirmation",
     "seal_delivery",
     "seal_expression",
     "seal_hop",
@@ -109,6 +122,7 @@ __all__ = [
     "seal_reply",
     "seal_subscribe",
     "seal_taken",
+    "seal_waiting",
     "sign_ack",
     "sign_lease_request",
     "sign_receipt",

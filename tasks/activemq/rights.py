@@ -15,6 +15,7 @@ from adminapp.distribution.standing import Standing, StandingAgent, StandingClie
 from policyengine.bundles import (
     REQUESTS_QUEUE,
     audience,
+    backlog_queue,
     control_queue,
     dead_queue,
     delivery_queue,
@@ -149,6 +150,8 @@ def _client_queues(rights: Rights, client: StandingClient, agents: Iterable[str]
             # What a guest publishes abroad goes through its own agents, which serve that too.
             if (homed := f"homed.{name}.{domain}") in rights.groups:
                 rights.groups[homed].add(user)
+                own = [agent_user(name)]
+                rights.allow(backlog_queue(name, domain, client.handle), read=own, write=own)
     rights.allow(delivery_queue(client.handle), read=[user], write=[serving])
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from brokers.agent.metrics import Family, exposition
 from brokers.agent.report import Report
 from brokers.agent.statistics import RefusedMessage, Statistics
+from brokers.data.window import Windows
+from policyengine.primitives.rand import SYSTEM_RANDOM
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\\\|\\"|\\n)*)"'
@@ -65,6 +67,7 @@ def test_an_agents_metrics_are_well_formed() -> None:
         "link": SimpleNamespace(standing=lambda _: "serving", view=view),
         "policy": SimpleNamespace(domains={"flights": SimpleNamespace(snapshot=snapshot)}),
         "clock": SimpleNamespace(boot=lambda: 5.0),
+        "windows": Windows(200, SYSTEM_RANDOM, [("flights", "p-ua", True), ("x", "p-ua", False)]),
     }
     page = Report(agent="alpha", overlay="a", statistics=statistics, **parts).metrics()
     assert page.kind == "text/plain; version=0.0.4"
@@ -74,6 +77,8 @@ def test_an_agents_metrics_are_well_formed() -> None:
     assert found["portcullis_refusals_total"] == [({**here, "reason": 'odd"\nreason'}, 1)]
     assert found["portcullis_revision"] == [(here, 41)]
     assert found["portcullis_lease_seconds_left"] == [(here, 12.3)]
+    assert found["portcullis_clients_behind"] == [(here, 1)]
+    assert found["portcullis_sent_ahead"] == [(here, 0)]
     assert found["portcullis_connected"] == [
         ({"agent": "alpha", "broker": "control"}, 1),
         ({"agent": "alpha", "broker": "overlay"}, 0),

@@ -82,7 +82,7 @@ def test_everybody_may_do_what_the_protocol_needs_and_no_more(
     assert reads == {
         "agent.alpha": {
             "pc.in.alpha.flights", "pc.hop.alpha.flights", "pc.again.alpha.flights",
-            "pc.dead.alpha",
+            "pc.dead.alpha", f"pc.back.alpha.flights.{united}", f"pc.back.alpha.flights.{airport}",
         },
         "agent.beta": {"pc.dead.beta"},
         f"client.{united}": {f"pc.deliver.{united}"},
@@ -93,6 +93,7 @@ def test_everybody_may_do_what_the_protocol_needs_and_no_more(
         "agent.alpha": {
             "pc.hop.alpha.flights", "pc.again.alpha.flights", "pc.dead.alpha",
             f"pc.deliver.{united}", f"pc.deliver.{airport}",
+            f"pc.back.alpha.flights.{united}", f"pc.back.alpha.flights.{airport}",
         },
         "agent.beta": {"pc.dead.beta"},
         f"client.{united}": {"pc.in.alpha.flights"},

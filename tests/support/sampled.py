@@ -33,7 +33,7 @@ from tests.support.stomp_client import StompClient
 _ANSWERS = "/temp-queue/answers"
 STANDS = {"north": 3, "south": 2}
 """Agents an overlay."""
-PATIENCE = 60.0
+PATIENCE = 120.0
 _numbers = itertools.count(1)
 
 

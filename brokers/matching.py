@@ -20,7 +20,7 @@ from policyengine.anonset.parameters import Parameters
 from policyengine.anonset.tags import tags
 from policyengine.attributes import Predicate, Value, tokens_of
 from policyengine.attributes.literals import Literal
-from policyengine.bundles import EncodedRule, EncodedSubject, EpochContent
+from policyengine.bundles import EncodedRule, EncodedSubject, EpochContent, RateLimit
 from policyengine.errors import DecodeError
 from policyengine.events import EventTypes
 from policyengine.trustgroups import EpochState
@@ -45,6 +45,7 @@ class Rule:
             for a rule that permits.
         proof: what the values of a publication must prove, see `EpochPolicy.proofs`.
         until: Unix time from which it holds no more; 0 for one without an end.
+        limit: how often it lets each publisher publish; None for as often as it likes.
     """
 
     policy: str
@@ -55,6 +56,7 @@ class Rule:
     lowers: frozenset[str] | None = None
     proof: frozenset[bytes] = frozenset()
     until: int = 0
+    limit: RateLimit | None = None
 
     def holds(self, now: float) -> bool:
         """Whether it still holds at a moment, Unix time in seconds."""
@@ -196,6 +198,7 @@ class _Subjects:
             lowers=None if encoded.lowers is None else frozenset(encoded.lowers),
             proof=frozenset(encoded.proof),
             until=encoded.until,
+            limit=encoded.limit,
         )
 
 

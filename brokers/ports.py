@@ -158,6 +158,21 @@ class SeenEntry:
     issued: int
 
 
+@dataclass(frozen=True)
+class Spend:
+    """One event that counts against how often somebody may publish.
+
+    Args:
+        key: names the publisher and the limit.
+        at: when it was admitted, Unix time in seconds by the lease's signed time.
+        until: when it counts no more.
+    """
+
+    key: bytes
+    at: float
+    until: float
+
+
 class EventLog(Protocol):
     """The record of what was already handled: the window against doubles."""
 
@@ -167,8 +182,19 @@ class EventLog(Protocol):
     def oldest(self, now: float) -> float:
         """Unix time before which doubles can no longer be told."""
 
-    def record(self, entries: Iterable[SeenEntry], *, now: float) -> None:
-        """Add entries durably; returns when they survive a crash."""
+    def spent(self, key: bytes, most: int) -> tuple[float, ...]:
+        """When the last events that count against a limit were admitted, at most `most` of them.
+
+        Ordered by time. What counts no more may be among them.
+        """
+
+    def record(
+        self, entries: Iterable[SeenEntry], *, now: float, spent: Iterable[Spend] = ()
+    ) -> None:
+        """Add entries durably, and what they count against; returns when they survive a crash.
+
+        All of it or nothing: an event that comes again is not counted again.
+        """
 
 
 class ComparatorPort(Protocol):

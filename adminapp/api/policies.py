@@ -34,6 +34,7 @@ from adminapp.policies import selectors, services
 from adminapp.policies.finding import KINDS, SEVERITIES
 from adminapp.policies.findings import findings
 from adminapp.policies.models import Policy
+from policyengine.bundles.encoded import MAX_LIMIT_COUNT, MAX_LIMIT_SECONDS
 from policyengine.events import ACTIONS
 
 SAVING = ("create", "update", "partial_update", "restore")
@@ -84,6 +85,21 @@ class PolicyFieldsSerializer(StrictSerializer):
     enabled = serializers.BooleanField(required=False)
     valid_from = serializers.DateTimeField(required=False, allow_null=True)
     valid_until = serializers.DateTimeField(required=False, allow_null=True)
+    limit_count = serializers.IntegerField(
+        min_value=1,
+        max_value=MAX_LIMIT_COUNT,
+        required=False,
+        allow_null=True,
+        help_text="Of a policy to publish: most events of each publisher in any span of "
+        "`limit_seconds`; null is as many as it likes. Both or none.",
+    )
+    limit_seconds = serializers.IntegerField(
+        min_value=1,
+        max_value=MAX_LIMIT_SECONDS,
+        required=False,
+        allow_null=True,
+        help_text="The span of time of `limit_count`, in seconds, up to 31 days.",
+    )
 
 
 class PolicySerializer(VersionedSerializer, PolicyFieldsSerializer):

@@ -10,6 +10,7 @@ from django import forms
 from adminapp.core.errors import Invalid, Problem
 from adminapp.identity.models import ApiToken, Principal
 from adminapp.policies.models import Policy
+from policyengine.bundles.encoded import MAX_LIMIT_COUNT, MAX_LIMIT_SECONDS
 
 
 class StyledForm(forms.Form):
@@ -168,6 +169,16 @@ class PolicyForm(VersionForm):
     )
     valid_until = forms.DateTimeField(
         label="Until", required=False, widget=forms.DateTimeInput(attrs={"type": "datetime-local"})
+    )
+    limit_count = forms.IntegerField(
+        label="At most this many events",
+        required=False,
+        min_value=1,
+        max_value=MAX_LIMIT_COUNT,
+        help_text="Of each publisher. Only for a policy to publish; empty is as many as it likes.",
+    )
+    limit_seconds = forms.IntegerField(
+        label="In this many seconds", required=False, min_value=1, max_value=MAX_LIMIT_SECONDS
     )
 
     def __init__(

@@ -31,6 +31,8 @@ DATA_FIELDS = (
     "enabled",
     "valid_from",
     "valid_until",
+    "limit_count",
+    "limit_seconds",
 )
 
 

@@ -276,6 +276,7 @@ def _rules(
                 lowers=rule.lowers,
                 proof=tuple(sorted(tag(proof_key, token) for token in rule.proof_tokens)),
                 until=rule.until,
+                limit=rule.limit,
             )
         )
     return tuple(found)

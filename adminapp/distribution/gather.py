@@ -29,10 +29,12 @@ from adminapp.distribution.serving import (
 from adminapp.identity.models import Domain
 from adminapp.policies import selectors as policies
 from adminapp.policies.language import Language
+from adminapp.policies.models import Policy
 from adminapp.policies.valuerules import ACCESS
 from adminapp.privacy import selectors as privacy
 from adminapp.roles import selectors as roles
 from adminapp.trustgroups import selectors as trustgroups
+from policyengine.bundles.encoded import RateLimit
 from policyengine.events import EventTypes
 from policyengine.primitives.canonical import unb64
 
@@ -138,10 +140,18 @@ def plain_policies(
             suppresses=grant.suppresses,
             lowers=grant.lowers,
             until=int(ends[grant.policy.pk].timestamp()) if grant.policy.pk in ends else 0,
+            limit=_limit(grant.policy),
         )
         for grant in found
         if grant.policy.action in ACCESS
     )
+
+
+def _limit(policy: Policy) -> RateLimit | None:
+    if policy.limit_count is None or policy.limit_seconds is None:
+        return None
+    # A number, as rules have it: agents need not read what the policy is about.
+    return RateLimit(f"policy-{policy.pk}", policy.limit_count, policy.limit_seconds)
 
 
 def _wraps(domain: Domain) -> tuple[PlainWrap, ...]:

@@ -23,6 +23,7 @@ from policyengine.attributes import (
     tokens_of,
     value_text,
 )
+from policyengine.bundles.encoded import RateLimit
 
 BLIND_KINDS = frozenset({"searchable", "order-preserving"})
 """Protections under which an admitting agent sees no value."""
@@ -55,6 +56,8 @@ class PlainPolicy:
         suppresses: attributes whose place is kept where no policy permits them.
         lowers: None, or for a way to a super-type the attributes that it must lack.
         until: Unix time from which it says something else by itself; 0 for never.
+        limit: how often it lets each publisher publish; guests share it with themselves,
+            through whatever agreement they come.
     """
 
     id: int | str
@@ -68,6 +71,7 @@ class PlainPolicy:
     suppresses: tuple[str, ...] = ()
     lowers: tuple[str, ...] | None = None
     until: int = 0
+    limit: RateLimit | None = None
 
 
 @dataclass(frozen=True)
@@ -176,6 +180,7 @@ class PlainRule:
         suppresses: as of `PlainPolicy`.
         lowers: as of `PlainPolicy`.
         until: as of `PlainPolicy`.
+        limit: as of `PlainPolicy`.
     """
 
     policy: int | str
@@ -190,6 +195,7 @@ class PlainRule:
     suppresses: tuple[str, ...] = ()
     lowers: tuple[str, ...] | None = None
     until: int = 0
+    limit: RateLimit | None = None
 
 
 @dataclass(frozen=True)
@@ -343,6 +349,7 @@ def _rule(
         suppresses=policy.suppresses,
         lowers=policy.lowers,
         until=policy.until,
+        limit=policy.limit,
     )
 
 

@@ -27,7 +27,7 @@ class Reason:
         depth: how far below the first it stands: it is a reason for the line above that is less
             deep.
         kind: `policy`, `attribute`, `role`, `appointment`, `constraint`, `condition`, `key`,
-            `inherited`, `also`.
+            `inherited`, `limit`, `also`.
         text: the reason in words.
         name: of the policy, role, appointment or key; "" for others.
     """
@@ -62,6 +62,9 @@ def _policy(asked: Question, candidate: Candidate) -> Iterator[Reason]:
     if row.domain_id != asked.domain.pk:
         text = f"the policy is inherited from domain `{row.domain.name}`"
         yield Reason(1, "inherited", text, row.domain.name)
+    if row.limit_words:
+        text = f"each publisher may publish {row.limit_words} by this policy"
+        yield Reason(1, "limit", text)
     if row.valid_until is not None:
         yield Reason(1, "validity", f"the policy holds until {day(row.valid_until)}")
 

@@ -148,6 +148,8 @@ def _may_contain(scene: Scene, wider: Policy, one: Policy) -> bool:
     """Without a search: whether one policy could permit all that another does."""
     if wider.event_type.name not in scene.above(one.event_type.name) or not covers(wider, one):
         return False
+    if wider.limit_count is not None:
+        return False  # it may be used up, by other events too, while the other one has room
     asked = [_asks(way) for each in scene.grants[wider.name] for way in each.conjunctions]
     ways = [_asks(way) for grant in scene.grants[one.name] for way in grant.conjunctions]
     # A policy that permits nothing at all is no double: that is said otherwise.

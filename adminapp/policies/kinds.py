@@ -98,6 +98,8 @@ POLICY = Kind(
         "enabled": True,
         "valid_from": None,
         "valid_until": None,
+        "limit_count": None,
+        "limit_seconds": None,
     },
     normal=_normal,
     inherits=True,

@@ -20,6 +20,8 @@ def snapshot(row: Policy) -> dict[str, Any]:
         "enabled": row.enabled,
         "valid_from": moment(row.valid_from),
         "valid_until": moment(row.valid_until),
+        "limit_count": row.limit_count,
+        "limit_seconds": row.limit_seconds,
     }
 
 

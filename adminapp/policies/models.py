@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
@@ -14,10 +15,15 @@ from adminapp.core import names
 from adminapp.core.models import Versioned
 from adminapp.identity.models import Domain, Principal
 from adminapp.identity.querysets import DomainScopedQuerySet
+from policyengine.bundles.encoded import MAX_LIMIT_COUNT, MAX_LIMIT_SECONDS
 
 
 class Policy(Versioned):
-    """A permission; what no policy permits is denied. It holds for the type's whole sub-tree."""
+    """A permission; what no policy permits is denied. It holds for the type's whole sub-tree.
+
+    One to publish may say how often: `limit_count` events in any `limit_seconds`, for each
+    publisher.
+    """
 
     class Action(models.TextChoices):
         DEFINE = "define"
@@ -36,6 +42,16 @@ class Policy(Versioned):
     enabled = models.BooleanField(default=True)
     valid_from = models.DateTimeField(null=True, blank=True)
     valid_until = models.DateTimeField(null=True, blank=True)
+    limit_count = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_LIMIT_COUNT)],
+    )
+    limit_seconds = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_LIMIT_SECONDS)],
+    )
 
     objects = DomainScopedQuerySet.as_manager()
 
@@ -55,6 +71,22 @@ class Policy(Versioned):
                 name="policy_ends_after_begin",
                 violation_error_message="the end must come after the beginning",
             ),
+            models.CheckConstraint(
+                condition=Q(limit_count__isnull=True, limit_seconds__isnull=True)
+                | Q(
+                    # Comparisons with null alone would let half a limit pass.
+                    limit_count__isnull=False,
+                    limit_seconds__isnull=False,
+                    action="publish",
+                    limit_count__gte=1,
+                    limit_count__lte=MAX_LIMIT_COUNT,
+                    limit_seconds__gte=1,
+                    limit_seconds__lte=MAX_LIMIT_SECONDS,
+                ),
+                name="policy_limit_is_whole",
+                violation_error_message="a limit is a number of events and a span of time, of a "
+                "policy to publish",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -63,6 +95,27 @@ class Policy(Versioned):
     def clean(self) -> None:
         if self.valid_from and self.valid_until and self.valid_from >= self.valid_until:
             raise ValidationError({"valid_until": "the end must come after the beginning"})
+        given = {
+            name: getattr(self, name)
+            for name in ("limit_count", "limit_seconds")
+            if getattr(self, name) is not None
+        }
+        if given and self.action != self.Action.PUBLISH:
+            raise ValidationError(dict.fromkeys(given, "only a policy to publish says how often"))
+        if len(given) == 1:
+            missing = "limit_seconds" if "limit_count" in given else "limit_count"
+            raise ValidationError(
+                {missing: "a limit is a number of events and a span of time: give both or none"}
+            )
+
+    @property
+    def limit_words(self) -> str:
+        """How often each publisher may publish by it, in words; "" for as often as it likes."""
+        if self.limit_count is None or self.limit_seconds is None:
+            return ""
+        events = "1 event" if self.limit_count == 1 else f"{self.limit_count} events"
+        span = "second" if self.limit_seconds == 1 else f"{self.limit_seconds} seconds"
+        return f"at most {events} in any {span}"
 
     def in_force(self, at: object = None) -> bool:
         """Whether it is enabled and valid at a moment (now by default)."""

@@ -120,6 +120,20 @@ def covers(outer: Policy, inner: Policy) -> bool:
     return begins and ends
 
 
+def as_often(outer: Policy, inner: Policy) -> bool:
+    """Whether one policy lets somebody publish at least as often as another does."""
+    wider, narrower = _limit(outer), _limit(inner)
+    if wider is None:
+        return True
+    return narrower is not None and wider[0] >= narrower[0] and wider[1] <= narrower[1]
+
+
+def _limit(row: Policy) -> tuple[int, int] | None:
+    if row.limit_count is None or row.limit_seconds is None:
+        return None
+    return row.limit_count, row.limit_seconds
+
+
 def including(
     held: Iterable[Grant], attribute: str | None, above: Collection[str]
 ) -> Iterator[PolicyConjunction]:

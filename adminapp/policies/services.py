@@ -38,6 +38,8 @@ FIELDS = frozenset(
         "enabled",
         "valid_from",
         "valid_until",
+        "limit_count",
+        "limit_seconds",
     }
 )
 
@@ -87,6 +89,8 @@ def create_policy(
     enabled: bool = True,
     valid_from: datetime | None = None,
     valid_until: datetime | None = None,
+    limit_count: int | None = None,
+    limit_seconds: int | None = None,
 ) -> Policy:
     """A new policy; `event_type` is a row or a name, of this domain or of one above it.
 
@@ -108,6 +112,8 @@ def create_policy(
             "enabled": enabled,
             "valid_from": valid_from,
             "valid_until": valid_until,
+            "limit_count": limit_count,
+            "limit_seconds": limit_seconds,
         },
     )
     _require_sound(row)
@@ -311,7 +317,8 @@ def _check(row: Policy, spoken: Language) -> None:
 
 
 def _from_snapshot(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    values = {"rules": [], **snapshot}  # versions of before there were rules
+    # versions of before there were rules, and limits
+    values = {"rules": [], "limit_count": None, "limit_seconds": None, **snapshot}
     for name in ("valid_from", "valid_until"):
         values[name] = parse_datetime(values[name]) if values[name] else None
     return values

@@ -10,7 +10,7 @@ from adminapp.policies.grants import Grant
 from adminapp.policies.judging import Answer, implied
 from adminapp.policies.language import PolicyConjunction
 from adminapp.policies.models import Policy
-from adminapp.policies.scene import Scene, covers, including, who
+from adminapp.policies.scene import Scene, as_often, covers, including, who
 from adminapp.policies.valuerules import ACCESS
 from policyengine.attributes import Schema
 
@@ -35,7 +35,7 @@ def wider(scene: Scene, above: Above, row: Policy) -> Iterator[Finding]:
     permitted = [
         grant
         for other in above.scene.fit
-        if other.action == row.action and covers(other, row)
+        if other.action == row.action and covers(other, row) and as_often(other, row)
         for grant in above.scene.grants[other.name]
     ]
     beyond: dict[Answer, list[tuple[str, str | None, PolicyConjunction]]] = {

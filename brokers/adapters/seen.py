@@ -3,6 +3,9 @@
 SQLite with a write-ahead log and full synchronisation: one fsync for a whole batch.
 Entries leave the window by age and by number; `oldest` then moves up, and who refuses
 everything issued before `oldest` never handles a double.
+
+Beside them stands what handled events count against limits, of the same transaction: an event
+is counted exactly when it is known as handled.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from brokers.ports import SeenEntry
+from brokers.ports import SeenEntry, Spend
 
 _PRUNE_EVERY = 64
 
@@ -43,6 +46,12 @@ class SeenLog:
         self._database.execute(
             "CREATE TABLE IF NOT EXISTS horizon (id INTEGER PRIMARY KEY, issued INTEGER NOT NULL)"
         )
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS spent"
+            " (id INTEGER PRIMARY KEY, key BLOB NOT NULL, at REAL NOT NULL, until REAL NOT NULL)"
+        )
+        self._database.execute("CREATE INDEX IF NOT EXISTS spent_key ON spent (key, at)")
+        self._database.execute("CREATE INDEX IF NOT EXISTS spent_until ON spent (until)")
         row = self._database.execute("SELECT issued FROM horizon WHERE id = 1").fetchone()
         self._horizon = int(row[0]) if row else 0
         self._count = int(self._database.execute("SELECT count(*) FROM seen").fetchone()[0])
@@ -60,12 +69,31 @@ class SeenLog:
         # Entries leave only some time after they stopped counting.
         return max(now - self._seconds + min(300, self._seconds // 10), self._horizon)
 
-    def record(self, entries: Iterable[SeenEntry], *, now: float) -> None:
+    def spent(self, key: bytes, most: int) -> tuple[float, ...]:
+        """When the last events that count against a limit were admitted, by time.
+
+        Args:
+            key: names the publisher and the limit.
+            most: how many of them.
+
+        Raises:
+            OSError: the disk is failing.
+        """
+        with self._lock, _as_os_error():
+            found = self._database.execute(
+                "SELECT at FROM spent WHERE key = ? ORDER BY at DESC LIMIT ?", (key, most)
+            ).fetchall()
+        return tuple(float(at) for (at,) in reversed(found))
+
+    def record(
+        self, entries: Iterable[SeenEntry], *, now: float, spent: Iterable[Spend] = ()
+    ) -> None:
         """Add entries; returns when they survive a crash.
 
         Args:
             entries: what was handled.
             now: Unix time in seconds.
+            spent: what of it counts against limits.
 
         Raises:
             OSError: the disk is full or failing; nothing was added.
@@ -80,6 +108,10 @@ class SeenLog:
                     "INSERT OR IGNORE INTO seen (key, issued) VALUES (?, ?)", rows
                 ).rowcount
                 self._count += added
+                self._database.executemany(
+                    "INSERT INTO spent (key, at, until) VALUES (?, ?, ?)",
+                    [(one.key, one.at, one.until) for one in spent],
+                )
                 self._batches += 1
                 if self._batches % _PRUNE_EVERY == 0:
                     self._prune(now)
@@ -89,6 +121,7 @@ class SeenLog:
                 raise
 
     def _prune(self, now: float) -> None:
+        self._database.execute("DELETE FROM spent WHERE until <= ?", (now,))
         limit = int(now) - self._seconds
         excess = self._count - self._capacity
         if excess > 0:

@@ -24,6 +24,7 @@ from brokers.data.handle import (
     Refusal,
     Workbench,
 )
+from brokers.data.limits import Tally
 from brokers.data.reasons import COMPARATOR_AWAY, NO_ROOM
 from brokers.data.sessions import SessionKeys
 from brokers.ports import (
@@ -197,6 +198,7 @@ class DataPlane:
             forwarding=self._forwarding(in_force),
             sessions=self._sessions,
             windows=None if self._backlogs is None else self._backlogs.windows,
+            tally=Tally(self._seen.spent),
         )
 
     def _forwarding(self, in_force: InForce) -> Forwarding | None:
@@ -282,7 +284,8 @@ class DataPlane:
             self._give_back(batch)
             return
         entries = [SeenEntry(key, issued) for key, issued in batch.seen.items()]
-        self._seen.record(entries, now=self._now())
+        spent = [one for _, effects in batch.effects for one in effects.spent]
+        self._seen.record(entries, now=self._now(), spent=spent)
         if self._routing is not None:
             self._routing.save()
         self._transport.ack_many(batch.messages)

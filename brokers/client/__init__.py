@@ -13,6 +13,7 @@ from brokers.client.errors import (
     ProfileError,
     Refused,
     TimedOut,
+    TooOften,
 )
 from brokers.client.outbox import RefusedEvent
 from brokers.client.profile import create_profile
@@ -37,5 +38,6 @@ __all__ = [
     "SetAside",
     "Subscriber",
     "TimedOut",
+    "TooOften",
     "create_profile",
 ]

@@ -198,13 +198,17 @@ class Courier:
             self._new.clear()
             while self._replies:
                 reply = self._replies.popleft()
-                if self._dispatch.answered(reply):
+                if self._dispatch.answered(reply, again=self._again(reply, now)):
                     looked_at.setdefault(reply.request)
             if now - self._looked < _TICK:
                 return self._dispatch.step(now, looked_at)  # nothing happened to the others
             self._looked = now
             self._dispatch.wait_for(now)
             return self._dispatch.step(now)
+
+    def _again(self, reply: Reply, boot: float) -> float | None:
+        """When an agent says that asking again may help, on the boot-time clock."""
+        return boot + max(0.0, reply.again - self._road.now()) if reply.again else None
 
     def _feed(self) -> dict[str, None]:
         """Take durable events as far as there is room for them."""
@@ -220,7 +224,7 @@ class Courier:
                 break  # its domain's policy has not arrived: keep the order
             self._read_to = kept.seq
             self._durable.add(kept.id)
-            self._dispatch.add(parcel)
+            self._dispatch.add(parcel, patient=True)
             fed[kept.id] = None
         return fed
 

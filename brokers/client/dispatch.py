@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from brokers.client.errors import TimedOut, refusal
 from brokers.client.homes import HomeWatch
 from brokers.client.policy import ClientPolicy, PlannedPart
-from brokers.data.reasons import NO_SHARE, RETRYABLE
+from brokers.data.reasons import NO_SHARE, RETRYABLE, TOO_OFTEN
 from policyengine.attributes import Value
 from policyengine.bundles import HomeAgent, Reply
 
@@ -97,6 +97,7 @@ class _Way:
     parcel: Parcel
     legs: list[_Leg]
     deadline: float | None
+    patient: bool
 
 
 class Dispatch:
@@ -125,10 +126,16 @@ class Dispatch:
     def __contains__(self, identifier: object) -> bool:
         return identifier in self._ways
 
-    def add(self, parcel: Parcel, *, deadline: float | None = None) -> None:
-        """Take a parcel; `deadline` is when it is given up, None for never."""
+    def add(self, parcel: Parcel, *, deadline: float | None = None, patient: bool = False) -> None:
+        """Take a parcel.
+
+        Args:
+            parcel: the event.
+            deadline: when it is given up, None for never.
+            patient: whether it waits where it is published too often, and is not refused.
+        """
         legs = [_Leg(part) for part in parcel.parts]
-        self._ways[parcel.id] = _Way(parcel, legs, deadline)
+        self._ways[parcel.id] = _Way(parcel, legs, deadline, patient)
 
     def forget(self, identifier: str) -> None:
         """Nobody waits for it any more."""
@@ -141,8 +148,14 @@ class Dispatch:
 
     # what happens
 
-    def answered(self, reply: Reply) -> bool:
-        """Take an agent's reply; False where nothing of ours is meant."""
+    def answered(self, reply: Reply, *, again: float | None = None) -> bool:
+        """Take an agent's reply; False where nothing of ours is meant.
+
+        Args:
+            reply: what it answers.
+            again: seconds on the boot-time clock from which asking again may help, where the
+                agent has said so.
+        """
         way = self._ways.get(reply.request)
         if way is None or reply.part >= len(way.legs):
             return False
@@ -151,7 +164,7 @@ class Dispatch:
             return True  # a stand-in holds no shares: the home is waited for
         # Who accepted it once cannot be contradicted by a stand-in that came later.
         if not leg.accepted:
-            leg.reply = reply
+            leg.reply, leg.retry_at = reply, again
         return True
 
     def _at_home(self, way: _Way, leg: _Leg, agent: str) -> bool:
@@ -210,8 +223,9 @@ class Dispatch:
             dropped = [each for leg in way.legs if leg.reply for each in leg.reply.dropped]
             return [], Outcome(name, Published(name, tuple(dict.fromkeys(dropped))))
         for leg in way.legs:
-            if leg.reply and not leg.reply.ok and leg.reply.reason not in RETRYABLE:
-                return [], Outcome(name, error=refusal(leg.reply.reason, leg.reply.message))
+            if leg.reply and not leg.reply.ok and not _waits(way, leg.reply):
+                said = leg.reply
+                return [], Outcome(name, error=refusal(said.reason, said.message, said.again))
         if way.deadline is not None and now >= way.deadline:
             return [], Outcome(name, error=self._late())
         policy = self._policy(way.parcel.domain)
@@ -273,6 +287,11 @@ class Dispatch:
                         self._watch.asked(agent, now)
                     else:
                         self._watch.interrupted(agent)
+
+
+def _waits(way: _Way, reply: Reply) -> bool:
+    """Whether a refused part is sent again: anew sealed, or when there is room for it."""
+    return reply.reason in RETRYABLE or (way.patient and reply.reason == TOO_OFTEN)
 
 
 def plan_parcel(

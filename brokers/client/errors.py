@@ -8,12 +8,14 @@ ClientError
         TimedOut        no answer in time; whether it was accepted is not known
         NotAuthorised   no policy permits it, or the right was taken away
         BadRequest      the type, a value or the filter does not fit the domain
+        TooOften        the policy's limit is used up; it says when there is room again
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from brokers.data.reasons import TOO_OFTEN
 from policyengine.errors import RejectedError
 
 
@@ -59,6 +61,20 @@ class BadRequest(Refused):
     """`unknown-type`, `malformed`, `invalid-filter`: asking again will not help."""
 
 
+class TooOften(Refused):
+    """`too-often`: as much was published as the policy permits in a span of time.
+
+    Args:
+        reason: `too-often`.
+        message: what the limit is, and when it may be tried again.
+        again: Unix time in seconds, by the lease's signed time, from which it may be.
+    """
+
+    def __init__(self, reason: str, message: str, again: float = 0.0) -> None:
+        super().__init__(reason, message)
+        self.again = again
+
+
 _CLASSES: Final[dict[str, type[Refused]]] = {
     "not-ready": NotReady,
     "no-home": NotReady,
@@ -73,6 +89,14 @@ _CLASSES: Final[dict[str, type[Refused]]] = {
 }
 
 
-def refusal(reason: str, message: str) -> Refused:
-    """The exception for a reason; one that is not known here is a plain `Refused`."""
+def refusal(reason: str, message: str, again: float = 0.0) -> Refused:
+    """The exception for a reason; one that is not known here is a plain `Refused`.
+
+    Args:
+        reason: one word.
+        message: the same for a person.
+        again: Unix time in seconds from which it may be tried again, for `too-often`.
+    """
+    if reason == TOO_OFTEN:
+        return TooOften(reason, message, again)
     return _CLASSES.get(reason, Refused)(reason, message)

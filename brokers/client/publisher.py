@@ -164,6 +164,7 @@ class Publisher:
 
         Raises:
             Refused: an agent's reason, `timeout`, `not-ready` or `no-home`.
+            TooOften: a `Refused` that says when there is room again.
             BufferFull: too many events are under way.
             InputError: a value that no message can carry.
         """
@@ -209,7 +210,8 @@ class Publisher:
         """Keep an event on disk and send it as soon as that is possible; returns at once.
 
         It survives the end of this process and is sent in the order of `enqueue`, sealed at
-        the moment when it is sent. Agents that refuse it are heard of in `refused`.
+        the moment when it is sent. Agents that refuse it are heard of in `refused`; where more
+        is published than the policy permits in a span of time, it waits for its turn.
 
         Args:
             event_type: its type.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from brokers.data.blind import admit_blind
+from brokers.data.limits import Tally, TooOften, limit_key
 from brokers.data.match import Grant, check_ended, grant, matched_rules, named_epoch
 from brokers.data.ranges import admit_ranges
 from brokers.data.reasons import (
@@ -17,6 +19,7 @@ from brokers.data.reasons import (
     UNKNOWN_TYPE,
     refuse,
 )
+from brokers.ports import Spend
 from brokers.snapshot import LOWER, DomainSnapshot, EpochPolicy, Rule
 from policyengine.attributes import Value
 from policyengine.bundles import PublicationPart, SignedPart
@@ -39,6 +42,7 @@ class Admitted:
         suppressed: those of `dropped` whose place is kept.
         blind: `blind.RoutedBlind` of the attributes that agents may not have.
         ordered: `ope.RangeValues` of those that agents compare without reading.
+        spends: the limits that it counts against.
     """
 
     part: PublicationPart
@@ -48,6 +52,22 @@ class Admitted:
     suppressed: tuple[str, ...] = ()
     blind: bytes = b""
     ordered: bytes = b""
+    spends: tuple[Spend, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Granted:
+    """What a part may be published as.
+
+    Args:
+        type: its own type or the super-type that it is lowered to.
+        grant: what its publisher may do with it.
+        rules: those that let it through.
+    """
+
+    type: str
+    grant: Grant
+    rules: tuple[Rule, ...]
 
 
 def authenticate(snapshot: DomainSnapshot, signed: SignedPart) -> PublicationPart:
@@ -69,7 +89,12 @@ def authenticate(snapshot: DomainSnapshot, signed: SignedPart) -> PublicationPar
 
 
 def admit(
-    snapshot: DomainSnapshot, part: PublicationPart, *, now: float, oldest: float
+    snapshot: DomainSnapshot,
+    part: PublicationPart,
+    *,
+    now: float,
+    oldest: float,
+    tally: Tally | None,
 ) -> Admitted:
     """Decide about an authenticated part.
 
@@ -78,10 +103,13 @@ def admit(
         part: from `authenticate`.
         now: Unix time in seconds, by the lease's signed time.
         oldest: Unix time before which doubles could no longer be told; older is refused.
+        tally: what publishers have used of their limits; nothing is counted here. None for a
+            part that was admitted before.
 
     Raises:
         RejectedError: `unknown-type`, `stale`, `epoch-unknown`, `epoch-retired`,
-            `malformed`, `not-authorised`, `policy-ended` or `no-share`.
+            `malformed`, `not-authorised`, `policy-ended`, `no-share` or `too-often`, which is
+            a `TooOften`.
     """
     if part.type not in snapshot.specs:
         refuse(UNKNOWN_TYPE, f"event type `{part.type}` does not exist in this domain")
@@ -89,11 +117,9 @@ def admit(
         refuse(STALE, "the event was issued too long ago, or in the future")
     _check_parts(snapshot, part)
     policy = named_epoch(snapshot, part.epoch)
-    found = _granted(snapshot, policy, part, now)
-    if found is None:
-        refuse(NOT_AUTHORISED, "no policy lets this publisher publish this event")
+    found = _granted_now(snapshot, policy, part, now, tally)
     # Restriction instead of refusal: paper 002, section 4.2.
-    kind, granted = found
+    kind, granted = found.type, found.grant
     known = {spec.name for spec in snapshot.specs[kind]}
     lowered = kind != part.type
     kept = [
@@ -108,7 +134,8 @@ def admit(
     ranges = admit_ranges(snapshot, part, kind, granted.permits)
     dropped = tuple(dict.fromkeys((*dropped, *blind.dropped, *ranges.dropped)))
     suppressed = tuple(name for name in dropped if name in granted.suppresses and name in known)
-    return Admitted(part, values, dropped, kind, suppressed, blind.data, ranges.data)
+    spends = _spends(part, found.rules, now)
+    return Admitted(part, values, dropped, kind, suppressed, blind.data, ranges.data, spends)
 
 
 def _check_parts(snapshot: DomainSnapshot, part: PublicationPart) -> None:
@@ -124,15 +151,59 @@ def _check_parts(snapshot: DomainSnapshot, part: PublicationPart) -> None:
         refuse(STALE, "events of this type are split otherwise, by the policy in force here")
 
 
+def _granted_now(
+    snapshot: DomainSnapshot,
+    policy: EpochPolicy,
+    part: PublicationPart,
+    now: float,
+    tally: Tally | None,
+) -> _Granted:
+    """What the policies that still have room let the publisher publish the part as."""
+
+    def room_from(rule: Rule) -> float:
+        if rule.limit is None or tally is None:
+            return 0.0
+        return tally.room_from(limit_key(part.domain, part.publisher, rule.limit), rule.limit)
+
+    found = _granted(snapshot, policy, part, now, lambda rule: room_from(rule) <= now)
+    if found is not None:
+        return found
+    later = _granted(snapshot, policy, part, now, lambda _: True)
+    if later is None:
+        refuse(NOT_AUTHORISED, "no policy lets this publisher publish this event")
+    used_up = [(room_from(rule), rule.limit) for rule in later.rules if rule.limit is not None]
+    again, limit = min(
+        ((moment, limit) for moment, limit in used_up if moment > now), key=lambda pair: pair[0]
+    )
+    raise TooOften(limit, math.ceil(again), now)
+
+
+def _spends(part: PublicationPart, rules: Iterable[Rule], now: float) -> tuple[Spend, ...]:
+    """An event counts against every policy that lets it through, once each."""
+    limits = dict.fromkeys(rule.limit for rule in rules if rule.limit is not None)
+    return tuple(
+        Spend(limit_key(part.domain, part.publisher, limit), now, now + limit.seconds)
+        for limit in limits
+    )
+
+
 def _granted(
-    snapshot: DomainSnapshot, policy: EpochPolicy, part: PublicationPart, now: float
-) -> tuple[str, Grant] | None:
+    snapshot: DomainSnapshot,
+    policy: EpochPolicy,
+    part: PublicationPart,
+    now: float,
+    usable: Callable[[Rule], bool],
+) -> _Granted | None:
     """What the publisher may publish the part as, and with what; None: as nothing.
 
     A whole event's values are held against what its tags claim. Parts of a split one show an
     agent only some values, so there its tags alone count, and no part is lowered: the agents
-    of the other parts could not tell.
+    of the other parts could not tell. Only rules that are `usable` count, and of them those that
+    authorise the publisher.
     """
+    position = policy.positions.get(part.publisher)
+    if position is None:
+        return None
     whole = part.parts == 1
     tags = frozenset(part.tags)
     proofs = policy.proofs(_canonical(snapshot, part)) if whole else None
@@ -140,24 +211,25 @@ def _granted(
     def at(action: str, event_type: str) -> list[Rule]:
         found = matched_rules(policy, action, event_type, tags, proofs)
         check_ended(found, policy, now=now, handle=part.publisher)
-        return found
+        return [rule for rule in found if rule.authorised[position] and usable(rule)]
 
-    granted = grant(at("publish", part.type), policy, part.publisher)
+    own = at("publish", part.type)
+    granted = grant(own, policy, part.publisher)
     if granted is not None:
-        return part.type, granted
-    position = policy.positions.get(part.publisher)
-    if position is None:
-        return None
-    lowering = [rule for rule in at(LOWER, part.type) if rule.authorised[position]]
+        return _Granted(part.type, granted, tuple(own))
+    lowering = at(LOWER, part.type)
     for above in snapshot.types.ancestors(part.type) if whole else ():
         names = {spec.name for spec in snapshot.specs[above]}
-        if any(names.isdisjoint(rule.lowers or ()) for rule in lowering):
-            granted = grant(at("publish", above), policy, part.publisher)
+        through = [rule for rule in lowering if names.isdisjoint(rule.lowers or ())]
+        if through:
+            wider = at("publish", above)
+            granted = grant(wider, policy, part.publisher)
             if granted is not None:
-                return above, granted
+                return _Granted(above, granted, (*wider, *through))
     # No super-type can be had: without the attributes then, unless it is about the event.
-    settled = grant([rule for rule in lowering if rule.attributes], policy, part.publisher)
-    return None if settled is None else (part.type, settled)
+    left = [rule for rule in lowering if rule.attributes]
+    settled = grant(left, policy, part.publisher)
+    return None if settled is None else _Granted(part.type, settled, tuple(left))
 
 
 def _canonical(snapshot: DomainSnapshot, part: PublicationPart) -> Mapping[str, Value]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from brokers.data.forward import NOTHING, Forwarding, RoutingEffects
+from brokers.data.limits import Tally
 from brokers.data.sessions import SessionKeys
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
 from brokers.data.window import Windows
-from brokers.ports import Outgoing
+from brokers.ports import Outgoing, Spend
 from brokers.snapshot import DomainSnapshot
 from policyengine.primitives.canonical import pack
 from policyengine.primitives.hpke import SealingKey
@@ -36,6 +37,7 @@ class Workbench:
             changes any.
         sessions: keys of deliveries to clients; None seals every delivery for itself.
         windows: how far clients may be sent ahead; None sends everything at once.
+        tally: what publishers have used of their limits, as this batch leaves it.
     """
 
     snapshot: DomainSnapshot
@@ -50,6 +52,7 @@ class Workbench:
     begun: dict[str, dict[str, int]] = field(default_factory=dict)
     sessions: SessionKeys | None = field(default=None, repr=False)
     windows: Windows | None = None
+    tally: Tally = field(default_factory=Tally)
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ class Effects:
             leave it with the broker.
         counts: what to add to the agent's counters.
         routing: what it changes for routing.
+        spent: what it counts against limits, to record with `seen`.
     """
 
     outgoing: tuple[Outgoing, ...] = ()
@@ -97,6 +101,7 @@ class Effects:
     hold: str = ""
     counts: tuple[tuple[str, int], ...] = ()
     routing: RoutingEffects = NOTHING
+    spent: tuple[Spend, ...] = ()
 
 
 def event_key(publisher: str, publication: str, part: int) -> bytes:

@@ -14,6 +14,7 @@ from brokers.data.bench import Effects, Refusal, Workbench, event_key, request_k
 from brokers.data.confirm import confirmed
 from brokers.data.deliver import Addressed, deliver
 from brokers.data.forward import Departure, RoutingEffects, depart
+from brokers.data.limits import TooOften
 from brokers.data.match import named_epoch
 from brokers.data.reasons import (
     COMPARATOR_AWAY,
@@ -102,7 +103,7 @@ def _authenticated(bench: Workbench, part: PublicationPart) -> Effects:
     if bench.seen(key):
         # The first one was handled; the publisher may have missed our reply.
         return _reply_again(bench, part)
-    admitted = admit(bench.snapshot, part, now=bench.now, oldest=bench.oldest)
+    admitted = admit(bench.snapshot, part, now=bench.now, oldest=bench.oldest, tally=bench.tally)
     routed = route(bench.snapshot, admitted, random=bench.random)
     hops = _hops(bench, routed.part, key)
     deliveries = deliver(bench.snapshot, routed.part, bench.subscriptions, now=bench.now)
@@ -110,6 +111,7 @@ def _authenticated(bench: Workbench, part: PublicationPart) -> Effects:
     outgoing = [*_sealed(bench, sent), *waiting, *hops.outgoing]
     dropped = (*admitted.dropped, *routed.unprotectable)
     outgoing += _reply(bench, part.publisher, _accepted(bench, part, dropped))
+    bench.tally.add(admitted.spends)  # not before: what must wait, or fails, comes again
     return Effects(
         outgoing=tuple(outgoing),
         seen=((key, part.issued),),
@@ -121,6 +123,7 @@ def _authenticated(bench: Workbench, part: PublicationPart) -> Effects:
             ("attributes_dropped", len(dropped)),
         ),
         routing=RoutingEffects(waiting=hops.waiting),
+        spent=admitted.spends,
     )
 
 
@@ -133,7 +136,9 @@ def _accepted(bench: Workbench, part: PublicationPart, dropped: tuple[str, ...])
 
 def _reply_again(bench: Workbench, part: PublicationPart) -> Effects:
     try:
-        dropped = admit(bench.snapshot, part, now=bench.now, oldest=bench.oldest).dropped
+        dropped = admit(
+            bench.snapshot, part, now=bench.now, oldest=bench.oldest, tally=None
+        ).dropped
     except RejectedError:
         dropped = ()
     return Effects(
@@ -157,6 +162,7 @@ def _refuse_publication(bench: Workbench, part: PublicationPart, error: Rejected
     reply = Reply(
         request=part.publication, part=part.part, ok=False, reason=error.reason,
         message=error.message, dropped=(), agent=bench.snapshot.agent,
+        again=error.again if isinstance(error, TooOften) else 0,
     )  # fmt: skip
     outgoing = _reply(bench, part.publisher, reply)
     refusal = Refusal(

@@ -31,6 +31,7 @@ COMPARATOR_AWAY: Final = "comparator-away"
 NO_ROOM: Final = "no-room"
 CONFIRM: Final = "confirm"
 """Not a refusal: the reply asks a client what it has not dealt with yet."""
+TOO_OFTEN: Final = "too-often"
 
 RETRYABLE: Final = frozenset({EPOCH_RETIRED, EPOCH_UNKNOWN, STALE})
 """Refusals that a publisher answers by sealing anew under its newest bundle."""

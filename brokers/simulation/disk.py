@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from brokers.client.wish import Wish
 from brokers.data.subscriptions import Subscription
-from brokers.ports import SeenEntry
+from brokers.ports import SeenEntry, Spend
 from policyengine.bundles import TrustedState
 
 Guard = Callable[[str], None]
@@ -102,6 +102,7 @@ class MemoryLog:
         self._seconds = seconds
         self._guard = guard
         self._kept: dict[bytes, int] = {}
+        self._spent: dict[bytes, list[Spend]] = {}
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._kept
@@ -110,10 +111,19 @@ class MemoryLog:
         """Unix time before which doubles can no longer be told."""
         return now - self._seconds
 
-    def record(self, entries: Iterable[SeenEntry], *, now: float) -> None:
-        """Add entries."""
+    def spent(self, key: bytes, most: int) -> tuple[float, ...]:
+        """When the last events that count against a limit were admitted."""
+        return tuple(sorted(one.at for one in self._spent.get(key, ()))[-most:])
+
+    def record(
+        self, entries: Iterable[SeenEntry], *, now: float, spent: Iterable[Spend] = ()
+    ) -> None:
+        """Add entries and what they count against."""
         self._guard("record")
         self._kept.update((entry.key, entry.issued) for entry in entries)
+        for one in spent:
+            held = [old for old in self._spent.get(one.key, ()) if old.until > now]
+            self._spent[one.key] = [*held, one]
         self._guard("recorded")
 
 

@@ -113,6 +113,7 @@ from policyengine.bundles.model import (
     HomeAgent,
     OrderedColumn,
     PartRef,
+    RateLimit,
     TagKey,
     Wrap,
 )
@@ -166,6 +167,7 @@ __all__ = [
     "OrderedColumn",
     "PartRef",
     "PublicationPart",
+    "RateLimit",
     "ReadTerm",
     "Reply",
     "Request",

@@ -14,6 +14,7 @@ from policyengine.primitives.records import (
     Binary,
     Choice,
     Document,
+    Integer,
     ListOf,
     Nested,
     Optional,
@@ -25,6 +26,25 @@ from policyengine.trustgroups.epochs import STATES
 _ENCODING = Binary(1, 2**20)
 _NAMES = ListOf(LABEL, 1024, unique=True)
 ACTIONS = ("publish", "subscribe")
+
+
+MAX_LIMIT_COUNT = 1_000
+MAX_LIMIT_SECONDS = 31 * 86_400
+
+
+@dataclass(frozen=True)
+class RateLimit(Record):
+    """How often a policy lets each publisher publish (paper 002, section 4.2).
+
+    Args:
+        name: what shares the limit: all rules of one policy, through whatever agreement.
+        count: most events of one publisher, from 1 to 1,000.
+        seconds: in any span of this length, from 1 to 31 days.
+    """
+
+    name: Annotated[str, LABEL]
+    count: Annotated[int, Integer(1, MAX_LIMIT_COUNT)]
+    seconds: Annotated[int, Integer(1, MAX_LIMIT_SECONDS)]
 
 
 @dataclass(frozen=True)
@@ -49,6 +69,7 @@ class EncodedRule(Record):
             agent sees the values: it checks them against the values of a publication.
         until: seconds since 1970 from which the rule holds no more, whether or not a newer
             bundle has come; 0 for a rule whose end is not known.
+        limit: how often it lets each publisher publish; None for as often as it likes.
     """
 
     id: Annotated[str, LABEL]
@@ -62,8 +83,11 @@ class EncodedRule(Record):
     lowers: Annotated[tuple[str, ...] | None, Optional(_NAMES)] = None
     proof: Annotated[tuple[bytes, ...], TAGS] = ()
     until: Annotated[int, UINT] = 0
+    limit: Annotated[RateLimit | None, Optional(Nested(RateLimit))] = None
 
     def _agree(self) -> None:
+        if self.action != "publish" and self.limit is not None:
+            raise invalid("limit", "must be left out of a rule that does not publish")
         if self.action != "publish" and (self.lowers is not None or self.proof):
             raise invalid("action", "must be `publish` for a rule that lowers or proves")
 

@@ -1,7 +1,7 @@
 """The data model of bundles, in one place to import from."""
 
 from policyengine.bundles.content import AgentContent, ClientContent, ComparatorContent
-from policyengine.bundles.encoded import EncodedRule, EncodedSubject, EpochContent
+from policyengine.bundles.encoded import EncodedRule, EncodedSubject, EpochContent, RateLimit
 from policyengine.bundles.header import BundleHeader, PartRef
 from policyengine.bundles.ordered import OrderedColumn
 from policyengine.bundles.references import AgentRef, ClientRef, HomeAgent, TagKey
@@ -20,6 +20,7 @@ __all__ = [
     "HomeAgent",
     "OrderedColumn",
     "PartRef",
+    "RateLimit",
     "TagKey",
     "Wrap",
 ]

@@ -33,6 +33,7 @@ from policyengine.primitives.records import (
     ListOf,
     Record,
     Text,
+    invalid,
 )
 from policyengine.primitives.signatures import SigningKey, sign
 
@@ -115,6 +116,7 @@ class Reply(Record):
         message: the same for a person.
         dropped: attributes that were dropped because the client may not write them.
         agent: name of the agent that answers.
+        again: seconds since 1970 from which asking again may help; 0 where nothing is said.
     """
 
     request: Annotated[str, HEX_ID]
@@ -124,6 +126,11 @@ class Reply(Record):
     message: Annotated[str, SENTENCE]
     dropped: Annotated[tuple[str, ...], ListOf(LABEL, 1024)]
     agent: Annotated[str, IDENTIFIER]
+    again: Annotated[int, UINT] = 0
+
+    def _agree(self) -> None:
+        if self.ok and self.again:
+            raise invalid("again", "must be left out of a reply that accepts")
 
 
 def seal_subscribe(

@@ -146,7 +146,7 @@ def part(kind: str, values: Mapping[str, Value], tags_: tuple[bytes, ...]) -> Pu
 
 def admitted(snapshot: DomainSnapshot, sent: PublicationPart) -> Admitted | None:
     try:
-        return admit(snapshot, sent, now=100, oldest=0)
+        return admit(snapshot, sent, now=100, oldest=0, tally=None)
     except RejectedError as error:
         if error.reason != "not-authorised":
             raise

@@ -26,6 +26,7 @@ from policyengine.bundles import (
     LeaseRequest,
     Notice,
     PublicationPart,
+    RateLimit,
     Reply,
     RoutedPart,
     SealedBundle,
@@ -102,7 +103,16 @@ def epoch_content(**changes: Any) -> EpochContent:
         "state": "current",
         "parameters": {"encoding": "bloom", "n": 5, "m": 740, "k": 61, "blind_probability": 0.5},
         "rules": (
-            EncodedRule("r1", "AP_A", "publish", "Telemetry", (), b"encoded 1", None),
+            EncodedRule(
+                "r1",
+                "AP_A",
+                "publish",
+                "Telemetry",
+                (),
+                b"encoded 1",
+                None,
+                limit=RateLimit("AP_A", 3, 60),
+            ),
             EncodedRule(
                 "r2", "AP_B", "subscribe", "Telemetry", (b"t" * 16,), b"encoded 2", ("degrees",)
             ),

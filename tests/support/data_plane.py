@@ -43,6 +43,7 @@ from policyengine.bundles import (
     Notice,
     OrderedColumn,
     OrderKey,
+    RateLimit,
     SealedBundle,
     TagKey,
     TrustAnchors,
@@ -103,6 +104,7 @@ class Policy:
         subject: expression over `subject.*`.
         event: expression over `event.*`, or empty.
         attributes: names it permits, or None for all.
+        limit: (count, seconds): how often it lets each publisher publish.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Policy:
     subject: str
     event: str = ""
     attributes: tuple[str, ...] | None = None
+    limit: tuple[int, int] | None = None
 
 
 @dataclass
@@ -220,6 +223,7 @@ class Organisation:
                             event_tags=tags,
                             encoded=encoder.encode_policy(conjunction_tokens(subject)),
                             attributes=policy.attributes,
+                            limit=policy.limit and RateLimit(policy.name, *policy.limit),
                         )
                     )
         return tuple(rules)

@@ -16,7 +16,7 @@ from brokers.client.dispatch import (
     Shipment,
     plan_parcel,
 )
-from brokers.client.errors import BadRequest, NotAuthorised, Refused, refusal
+from brokers.client.errors import BadRequest, NotAuthorised, Refused, TooOften, refusal
 from brokers.client.homes import HomeWatch
 from brokers.client.policy import ClientPolicy
 from brokers.data.reasons import EPOCH_RETIRED
@@ -54,9 +54,10 @@ class Scene:
             lambda _domain: self.policy, self.watch, lambda overlay: overlay not in self.away
         )
 
-    def give(self, values: dict[str, Any] = FLIGHT) -> None:
+    def give(self, values: dict[str, Any] = FLIGHT, *, patient: bool = False) -> None:
         assert self.policy is not None
-        self.dispatch.add(plan_parcel(self.policy, NAME, "Flight", values))
+        parcel = plan_parcel(self.policy, NAME, "Flight", values)
+        self.dispatch.add(parcel, patient=patient)
 
     def step(self, later: float = 0.0) -> list[str]:
         """Send what is due; returns agents and parts."""
@@ -80,6 +81,15 @@ class Scene:
             message="why" if reason else "", dropped=dropped,
         )  # fmt: skip
         assert self.dispatch.answered(made)
+
+    def used_up(self) -> None:
+        """Alpha says that there is room again in a minute."""
+        self.watch.heard("alpha", self.now)
+        made = Reply(
+            agent="alpha", request=NAME, part=0, ok=False, reason="too-often",
+            message="later", dropped=(), again=1_000_060,
+        )  # fmt: skip
+        assert self.dispatch.answered(made, again=self.now + 60)
 
     def outcome(self) -> Outcome:
         shipments, (outcome,) = self.dispatch.step(self.now)
@@ -182,6 +192,32 @@ def test_a_refusal_for_good_ends_it(reason: str, kind: type[Refused]) -> None:
     assert isinstance(error, Refused)
     assert (error.reason, error.message) == (reason, "why")
     assert type(refusal(reason, "why")) is kind
+
+
+def test_published_too_often_is_an_exception_that_says_when() -> None:
+    scene = Scene()
+    scene.give()
+    scene.step()
+    scene.used_up()
+    error = scene.outcome().error
+    assert isinstance(error, TooOften)
+    assert (error.reason, error.message, error.again) == ("too-often", "later", 1_000_060)
+
+
+def test_what_is_kept_on_disk_waits_for_its_turn() -> None:
+    scene = Scene()
+    scene.give(patient=True)
+    assert scene.step() == ["alpha/0"]
+    scene.used_up()
+    assert scene.step(59.0) == []
+    assert scene.step(1.0) == ["alpha/0"]
+    scene.used_up()
+    assert scene.step() == []
+    assert scene.policy is not None
+    scene.policy = replace(scene.policy, digest="f" * 64)  # it may say another limit
+    assert scene.step() == ["alpha/0"]
+    scene.reply("alpha")
+    assert scene.outcome().published is not None
 
 
 def test_who_accepted_it_is_not_contradicted_by_whoever_came_later() -> None:

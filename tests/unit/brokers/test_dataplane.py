@@ -20,7 +20,7 @@ from brokers.agent.dataplane import DataPlane
 from brokers.agent.policy import InForce, PolicyInForce, Progress
 from brokers.agent.statistics import Statistics
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
-from brokers.ports import Outgoing, SeenEntry
+from brokers.ports import Outgoing, SeenEntry, Spend
 from policyengine.bundles import delivery_queue, hop_queue, open_hop, publish_queue, seal_hop
 from policyengine.primitives.canonical import b64
 from policyengine.primitives.rand import SYSTEM_RANDOM
@@ -133,9 +133,11 @@ class CrashingLog(SeenLog):
         super().__init__(path, seconds=3600)
         self._point = point
 
-    def record(self, entries: Iterable[SeenEntry], *, now: float) -> None:
+    def record(
+        self, entries: Iterable[SeenEntry], *, now: float, spent: Iterable[Spend] = ()
+    ) -> None:
         self._point("record")
-        super().record(entries, now=now)
+        super().record(entries, now=now, spent=spent)
         self._point("recorded")
 
 

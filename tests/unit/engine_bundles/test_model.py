@@ -19,6 +19,8 @@ from policyengine.bundles import (
     OrderedColumn,
     OrderKey,
     PartRef,
+    RateLimit,
+    Reply,
     TagKey,
     TrustAnchors,
 )
@@ -88,6 +90,25 @@ def test_rules_that_restrict_by_value_say_what_they_may():
         with pytest.raises(InputError):
             replace(rule, action="subscribe", **changes)
     assert replace(rule, action="subscribe", lowers=None, proof=()).suppresses == ("y",)
+
+
+def test_rules_say_how_often_only_of_publishing():
+    rule = replace(samples.epoch_content().rules[0], limit=RateLimit("AP", 1000, 31 * 86_400))
+    assert EncodedRule.from_json(loads(dumps(rule.to_json()))) == rule
+    assert "limit" not in replace(rule, limit=None).to_json()
+    with pytest.raises(InputError):
+        replace(rule, action="subscribe")
+    for count, seconds in ((0, 1), (1001, 1), (1, 0), (1, 31 * 86_400 + 1)):
+        with pytest.raises(InputError):
+            RateLimit("AP", count, seconds)
+
+
+def test_only_a_refusal_says_when_to_ask_again():
+    refused = samples.reply(ok=False, reason="too-often", message="later", again=7)
+    assert Reply.from_json(loads(dumps(refused.to_json()))) == refused
+    assert "again" not in samples.reply().to_json()
+    with pytest.raises(InputError):
+        samples.reply(again=7)
 
 
 def test_a_tag_key_is_never_shown():

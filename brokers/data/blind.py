@@ -9,7 +9,6 @@ Source: papers 001, section 5, and 004, steps 5 to 8 and 14 to 20.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from brokers.data.blindfilters import (
     NOTHING_MATCHED,
@@ -18,6 +17,7 @@ from brokers.data.blindfilters import (
     named_blind_epoch,
     share_of,
 )
+from brokers.data.hidden import AdmittedHidden
 from brokers.data.reasons import (
     MALFORMED,
     MATCH_ONLY,
@@ -43,25 +43,12 @@ _SEARCHABLE = "searchable"
 # publications
 
 
-@dataclass(frozen=True)
-class AdmittedBlind:
-    """The blind share of a part that may go on.
-
-    Args:
-        data: `blind.RoutedBlind`; empty where there is none.
-        dropped: attributes that were left out, because the publisher may not write them.
-    """
-
-    data: bytes = b""
-    dropped: tuple[str, ...] = ()
-
-
 def admit_blind(
     snapshot: DomainSnapshot,
     part: PublicationPart,
     event_type: str,
     permits: Callable[[str], bool],
-) -> AdmittedBlind:
+) -> AdmittedHidden:
     """Do the home agent's part of a publication's blind share, and leave out what it must.
 
     Args:
@@ -74,7 +61,7 @@ def admit_blind(
         RejectedError: `malformed`, `no-share`, `stale`, `epoch-unknown` or `epoch-retired`.
     """
     if not part.blind:
-        return AdmittedBlind()
+        return AdmittedHidden()
     try:
         sent = BlindPart.from_bytes(part.blind)
     except DecodeError as error:
@@ -91,7 +78,7 @@ def admit_blind(
     except (RejectedError, DecryptionError) as error:
         raise RejectedError(MALFORMED, "what agents may not read is not the sender's") from error
     dropped = tuple(name for name in sent.names if name not in allowed)
-    return AdmittedBlind(finished.to_bytes(), dropped)
+    return AdmittedHidden(finished.to_bytes(), dropped)
 
 
 def _check_declared(sent: BlindPart, specs: Iterable[AttributeSpec]) -> None:

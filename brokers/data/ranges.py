@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from brokers.data.hidden import AdmittedHidden
 from brokers.data.match import ACCEPTED
 from brokers.data.reasons import (
     EPOCH_RETIRED,
@@ -33,25 +34,12 @@ from policyengine.primitives.canonical import b64, unb64
 _COMPARED = "sbm2"
 
 
-@dataclass(frozen=True)
-class AdmittedRanges:
-    """The order-preserving values of a part that may go on.
-
-    Args:
-        data: `ope.RangeValues`; empty where there are none.
-        dropped: attributes that were left out, because the publisher may not write them.
-    """
-
-    data: bytes = b""
-    dropped: tuple[str, ...] = ()
-
-
 def admit_ranges(
     snapshot: DomainSnapshot,
     part: PublicationPart,
     event_type: str,
     permits: Callable[[str], bool],
-) -> AdmittedRanges:
+) -> AdmittedHidden:
     """Decide about the order-preserving values of a publication.
 
     Args:
@@ -64,13 +52,13 @@ def admit_ranges(
         RejectedError: `malformed`, `epoch-unknown` or `epoch-retired`.
     """
     if not part.ordered:
-        return AdmittedRanges()
+        return AdmittedHidden()
     values = _read_values(part.ordered)
     columns = _checked(snapshot, part.type, values)
     known = {spec.name for spec in snapshot.specs[event_type]}
     kept = {n for n, one in columns.items() if one.attribute in known and permits(one.attribute)}
     dropped = {one.attribute for name, one in columns.items() if name not in kept}
-    return AdmittedRanges(values.only(kept).to_bytes(), tuple(sorted(dropped)))
+    return AdmittedHidden(values.only(kept).to_bytes(), tuple(sorted(dropped)))
 
 
 def accept_ranges(snapshot: DomainSnapshot, routed: RoutedPart) -> None:

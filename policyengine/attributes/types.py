@@ -26,6 +26,7 @@ MAX_STRING: Final = 65_536
 MAX_INTEGER: Final = 10**100
 """Magnitude that no whole number reaches."""
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _RESERVED: Final = frozenset({"in", "true", "false", "null"})
 _FIELDS: Final = ("type", "min", "max", "step", "values")
@@ -300,4 +301,5 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _encodable(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    # A value may be as long as a message: nothing here may cost Python a step a character.
+    return text.isascii() or _SURROGATE.search(text) is None

@@ -2,8 +2,9 @@
 
 The crashes are played in rounds, each with folders, brokers and a seed of its own, so that a
 round that fails can be played again alone: `python -m tests.soak --seed SEED --only ROUND`.
-What came of each round is a line of JSON in the report. The exit status is 1 where anything
-did not hold.
+What came of each round is a line of JSON in the report. A run that was cut off goes on where its
+report ends: what held under the same seed is not played again. The exit status is 1 where
+anything did not hold.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +35,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     options = _parser().parse_args(arguments)
     options.report.parent.mkdir(parents=True, exist_ok=True)
-    with options.report.open("w", encoding="utf-8") as report:
-        held = [_note(report, entry) for entry in _entries(options)]
+    known = _held_before(options.report)
+    tasks = list(_tasks(options))
+    held = [key in known for key, _ in tasks]
+    with options.report.open("a", encoding="utf-8") as report:
+        for place, (key, play) in enumerate(tasks):
+            if not held[place]:
+                held[place] = _note(report, key, play())
     print(f"{sum(held)} of {len(held)} held; see {options.report}")
     return 0 if all(held) else 1
 
@@ -56,20 +64,35 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _entries(options: argparse.Namespace) -> Any:
-    """What is to be noted, one after the other, each when it is over."""
+def _tasks(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """What is to be played, one after the other, by names that say all that decides it."""
     left, number = options.each, 0
     while left > 0:
         kills = min(options.round, left)
         if options.only in (None, number):
-            yield _crashes(f"{options.seed}/{number}", kills)
+            seed = f"{options.seed}/{number}"
+            yield f"crashes {seed} {kills}", partial(_crashes, seed, kills)
         left, number = left - kills, number + 1
     if options.only is not None:
         return
     if options.cases:
-        yield _oracle("oracle", _ORACLE, options.seed, CASES=options.cases)
+        key = f"oracle {options.seed} {options.cases}"
+        yield key, partial(_oracle, "oracle", _ORACLE, options.seed, CASES=options.cases)
     if options.runs:
-        yield _oracle("oracle over ActiveMQ", _SAMPLE, options.seed, RUNS=options.runs)
+        what = "oracle over ActiveMQ"
+        key = f"{what} {options.seed} {options.runs}"
+        yield key, partial(_oracle, what, _SAMPLE, options.seed, RUNS=options.runs)
+
+
+def _held_before(report: Path) -> set[str]:
+    """Names of what held, from a report that was begun; what was cut off is taken away."""
+    if not report.exists():
+        return set()
+    text = report.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    report.write_text(whole, encoding="utf-8")
+    entries = [json.loads(line) for line in whole.splitlines()]
+    return {entry["key"] for entry in entries if not entry["problems"]}
 
 
 def _crashes(seed: str, kills: int) -> dict[str, Any]:
@@ -108,7 +131,8 @@ def _oracle(what: str, test: str, seed: str, **size: int) -> dict[str, Any]:
     return {"what": what, "seed": seed, **sizes, "seconds": seconds, "problems": problems}
 
 
-def _note(report: Any, entry: dict[str, Any]) -> bool:
+def _note(report: Any, key: str, outcome: dict[str, Any]) -> bool:
+    entry = {"key": key, **outcome}
     print(json.dumps(entry), file=report, flush=True)
     print(json.dumps(entry), flush=True)
     return not entry["problems"]

@@ -11,6 +11,7 @@ from django.core.cache import cache
 pytest_plugins = [
     "tests.support.activemq",
     "tests.support.control_plane",
+    "tests.support.migrated",
     "tests.support.services",
 ]
 

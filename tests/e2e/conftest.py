@@ -18,6 +18,7 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from tests.support.migrated import migrated
 from tests.support.ports import answers, free_port, wait_until
 from tests.support.processes import REPOSITORY, Running
 
@@ -133,7 +134,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         "PORTCULLIS_AUTHORITY_SOCKET": str(socket),
     }
     _front_end()
-    _run(environment, "manage.py", "migrate", "-v0")
+    migrated(folder / "portcullis.sqlite3")
     anchors = str(folder / "anchors.json")
     state = str(folder / "authority")
     _run(environment, "-m", "tasks.authority", "init", "--state", state, "--anchors", anchors)

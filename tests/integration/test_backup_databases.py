@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 def made(folder: Path, key: Path, **settings: str) -> Plane:
     plane = Plane(folder, {"PORTCULLIS_AUDIT_KEY_FILE": str(key), **settings})
-    plane.manage("migrate", "--no-input")
+    plane.migrate()
     return plane
 
 

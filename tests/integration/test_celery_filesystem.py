@@ -20,7 +20,7 @@ KEY = "slow-work:0"
 @pytest.fixture
 def plane(tmp_path: Path) -> Plane:
     plane = Plane(tmp_path / "plane")
-    plane.manage("migrate", "--no-input")
+    plane.migrate()
     return plane
 
 

@@ -24,7 +24,7 @@ APPS = ("distribution", "privacy", "policies", "trustgroups", "roles", "catalog"
 def plane(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Plane:
     url = postgresql.create("plane")
     plane = Plane(tmp_path_factory.mktemp("plane"), {"PORTCULLIS_DATABASE_URL": url})
-    plane.manage("migrate", "--no-input")
+    plane.migrate()
     return plane
 
 

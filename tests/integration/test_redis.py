@@ -26,7 +26,7 @@ def plane(redis_server: Redis, tmp_path_factory: pytest.TempPathFactory) -> Plan
         "PORTCULLIS_CACHE_URL": redis_server.url(2),
     }
     plane = Plane(tmp_path_factory.mktemp("plane"), settings)
-    plane.manage("migrate", "--no-input")
+    plane.migrate()
     return plane
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.migrated import migrated
 from tests.support.ports import free_port, wait_until
 from tests.support.processes import REPOSITORY, Running
 
@@ -68,7 +69,7 @@ class Site:
         self.part("authority", "-m", "tasks.authority", "run", *self._authority(), "--socket",
                   self.environment["PORTCULLIS_AUTHORITY_SOCKET"])  # fmt: skip
         self.parts["authority"].wait_for_text("answering", seconds=20)
-        self.run("manage.py", "migrate", "--no-input")
+        migrated(self.folder / "var" / "portcullis.sqlite3")
         keys = {name: self._agent_keys(name, overlay) for name, overlay in self.agents.items()}
         self.call("register", json.dumps(keys))
         clients, brokers = str(self.folder / "clients"), str(self._brokers_file("clients"))

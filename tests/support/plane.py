@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tests.support.migrated import migrated
 from tests.support.processes import REPOSITORY, Running
 
 COMMANDS = "tests.support.plane_commands"
@@ -42,6 +43,13 @@ class Plane:
         }
 
     # -- commands that end by themselves ---------------------------------------------------
+
+    def migrate(self) -> None:
+        """Have the tables made, in the embedded database by way of a copy."""
+        if "PORTCULLIS_DATABASE_URL" in self.environment:
+            self.manage("migrate", "--no-input")
+        else:
+            migrated(self.folder / "portcullis.sqlite3")
 
     def manage(self, *arguments: str) -> str:
         """Run a management command; give what it printed."""

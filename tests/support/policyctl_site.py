@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from brokers.policyctl.http import API, Answer, Call, Progress
+from tests.support.migrated import migrated
 from tests.support.ports import answers, free_port, wait_until
 from tests.support.processes import REPOSITORY, Running
 
@@ -101,9 +102,9 @@ class InProcess:
 def served(folder: Path) -> Iterator[tuple[Running, str, dict[str, str]]]:
     """The application behind uvicorn: its process, its address and the tokens."""
     environment = {"PORTCULLIS_ENV": "test", "PORTCULLIS_VAR": str(folder)}
-    for words in (("manage.py", "migrate", "-v0"), ("-m", MODULE)):
-        process = Running([sys.executable, *words], log=folder / "seed", environment=environment)
-        assert process.process.wait(120) == 0, process.text()
+    migrated(folder / "portcullis.sqlite3")
+    process = Running([sys.executable, "-m", MODULE], log=folder / "seed", environment=environment)
+    assert process.process.wait(120) == 0, process.text()
     tokens = json.loads((folder / "seed").read_text().splitlines()[-1])
     port = free_port()
     words = ["-m", "uvicorn", "adminapp.config.asgi:application", "--port", str(port)]

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.migrated import migrated
+
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
 import django
@@ -17,7 +19,6 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-call_command("migrate", verbosity=0)
 call_command("migrate", "roles", "0001", verbosity=0)
 state = MigrationExecutor(connection)._create_project_state(with_applied_migrations=True).apps
 domain = state.get_model("identity", "Domain").objects.create(name="d", title="D")
@@ -50,6 +51,7 @@ print("kept")
 
 
 def test_rules_and_appointments_are_kept(tmp_path: Path) -> None:
+    migrated(tmp_path / "m.sqlite3")
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         cwd=ROOT,

@@ -146,6 +146,9 @@ class Routes:
     def next_number(self, now: float) -> int:
         """A number for the next announcement: above all before, even after a loss of state.
 
+        Who lost it goes on from the clock, which has moved on: a start takes longer than numbers
+        ever run ahead (by one for each announcement of the same millisecond).
+
         Args:
             now: Unix time in seconds, by the lease's signed time.
         """

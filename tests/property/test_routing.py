@@ -141,6 +141,8 @@ class Life:
                 if agent.up:
                     agent.stop()
                 agent.store.kept = {}
+                # No start takes no time; what is numbered by the clock goes on above.
+                overlay.clock.time += 1.0
                 agent.start()
             case "break":
                 self.crashed = True

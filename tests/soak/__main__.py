@@ -35,7 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     options = _parser().parse_args(arguments)
     options.report.parent.mkdir(parents=True, exist_ok=True)
-    known = _held_before(options.report)
+    # Who names a round wants to see it, whatever came of it before.
+    known = _held_before(options.report) if options.only is None else set()
     tasks = list(_tasks(options))
     held = [key in known for key, _ in tasks]
     with options.report.open("a", encoding="utf-8") as report:
@@ -92,7 +93,7 @@ def _held_before(report: Path) -> set[str]:
     whole = text[: text.rfind("\n") + 1]
     report.write_text(whole, encoding="utf-8")
     entries = [json.loads(line) for line in whole.splitlines()]
-    return {entry["key"] for entry in entries if not entry["problems"]}
+    return {entry["key"] for entry in entries if "key" in entry and not entry["problems"]}
 
 
 def _crashes(seed: str, kills: int) -> dict[str, Any]:

@@ -8,8 +8,11 @@ VENV := .venv/bin
 # What follows is handed on, as in: make run ARGS="--port 8100", make test ARGS="tests/unit -x"
 ARGS ?=
 
+# Processes start by the dozen: each module is compiled once, whatever this shell says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help run test demo check bench bench-engine bench-admin bench-data soak password setup setup-test clean
+.PHONY: help run test demo check bench bench-engine bench-admin bench-data bench-revocation soak password setup setup-test clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -38,10 +41,14 @@ bench-engine: setup-test ## run the benchmarks of the policy engine
 bench-admin: setup-test ## measure the administration model on PostgreSQL with 100,000 policies and principals
 	@exec $(VENV)/python -m benchmarks admin $(ARGS)
 
+bench-revocation: setup-test ## measure revocations, a rotation, recomputes and deltas; ARGS="--small" in three minutes
+	@exec $(VENV)/python -m benchmarks.bench_revocation \
+	  --parts enforcement,rotation,recompute,deltas $(ARGS)
+
 bench-data: setup-test ## measure agents on a real ActiveMQ: latency, throughput, growth, memory
 	@exec $(VENV)/python -m benchmarks data $(ARGS)
 
-soak: setup-test ## kill -9 agents, brokers and clients a hundred times each; the oracles at full size
+soak: setup-test ## kill -9 agents, brokers and clients a hundred times each; a hundred partitions; a million changed messages; the oracles at full size
 	@exec $(VENV)/python -m tests.soak $(ARGS)
 
 password: setup ## give the operator account of `make run` a new random password

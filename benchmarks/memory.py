@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +24,15 @@ class Finished:
     peak: int
 
 
-def run(command: Sequence[str], *, folder: Path) -> Finished:
+def run(
+    command: Sequence[str], *, folder: Path, beside: Callable[[], Sequence[int]] = tuple
+) -> Finished:
     """Run a program to its end and watch its memory (Linux).
+
+    Args:
+        command: program and arguments.
+        folder: where it runs.
+        beside: gives the ids of other processes that work for it.
 
     Raises:
         RuntimeError: it failed; the message is what it said.
@@ -37,7 +44,7 @@ def run(command: Sequence[str], *, folder: Path) -> Finished:
 
     def watch() -> None:
         while not ended.wait(_EVERY):
-            peak[0] = max(peak[0], sum(_proportional(pid) for pid in _tree(process.pid)))
+            peak[0] = max(peak[0], memory_of(process.pid, *beside()))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -49,6 +56,10 @@ def run(command: Sequence[str], *, folder: Path) -> Finished:
     if process.returncode != 0:
         raise RuntimeError(errors)
     return Finished(output, peak[0])
+
+
+def memory_of(*roots: int) -> int:
+    return sum(proportional(pid) for root in roots for pid in _tree(root))
 
 
 def _tree(root: int) -> list[int]:
@@ -64,7 +75,7 @@ def _tree(root: int) -> list[int]:
     return found
 
 
-def _proportional(pid: int) -> int:
+def proportional(pid: int | str) -> int:
     """Give a process's memory, shared pages counted in parts."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():

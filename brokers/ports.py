@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from policyengine.bundles import TrustedState
+from policyengine.bundles import Root, SignedRoot, TrustedState
 from policyengine.ope import Question
 from policyengine.primitives.hpke import SealingKey
 from policyengine.primitives.signatures import SigningKey
@@ -91,7 +91,10 @@ class Transport(Protocol):
         """Wait up to `timeout` seconds for a first message; return at most `limit`."""
 
     def send_many(self, messages: Iterable[Outgoing], *, timeout: float = 30.0) -> None:
-        """Send all of them; returns when the broker has every one in its keeping."""
+        """Send all of them; returns when the broker has every one in its keeping.
+
+        They are asked for one by one, each when it can be written: what raises then ends it.
+        """
 
     def ack_many(self, messages: Sequence[Message]) -> None:
         """Acknowledge messages that are dealt with."""
@@ -131,6 +134,22 @@ class StateStore(Protocol):
 
     def save(self, state: TrustedState) -> None:
         """Keep it so that a crash leaves either the old one or the new one."""
+
+
+class RootStore(Protocol):
+    """The chain of roots from the pinned one to the newest, kept across restarts."""
+
+    def load(self) -> Root:
+        """The newest root, verified from the pinned one."""
+
+    def pending(self) -> tuple[str, ...]:
+        """Domains that roots have forgotten and of which it is not known that it was done."""
+
+    def save(self, roots: Sequence[SignedRoot]) -> None:
+        """Keep verified roots that follow; returns when they survive a crash."""
+
+    def settle(self) -> None:
+        """Note that everything was forgotten that the roots ask for."""
 
 
 class KeyStore(Protocol):
@@ -194,6 +213,55 @@ class EventLog(Protocol):
         """Add entries durably, and what they count against; returns when they survive a crash.
 
         All of it or nothing: an event that comes again is not counted again.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided about one client and one event; no value, no payload.
+
+    Args:
+        action: `publish`, `deliver` or `subscribe`.
+        client: its handle; empty where nothing of the message could be believed, or for clients
+            that are counted together.
+        type: event type, "" where it is not known.
+        outcome: `granted`, `suppressed` (without what the client may not have) or `refused`.
+        reason: one of `brokers.data.reasons`; empty where it was granted.
+        epoch: encoding epoch that the event named, 0 where none was looked up.
+        policies: names of the policies that granted it, as the bundle has them.
+        subscriptions: the client's names of those that the event met.
+        count: how many alike.
+    """
+
+    action: str
+    client: str
+    type: str
+    outcome: str
+    reason: str = ""
+    epoch: int = 0
+    policies: tuple[str, ...] = ()
+    subscriptions: tuple[str, ...] = ()
+    count: int = 1
+
+
+class DecisionLog(Protocol):
+    """The record of what was decided, for the control plane."""
+
+    def tend(self, now: float, days: Mapping[str, int]) -> None:
+        """Begin and end segments; call it where no batch is under way.
+
+        Args:
+            now: Unix time in seconds, by the lease's signed time.
+            days: how long decisions are kept, of each domain that is served and logged.
+        """
+
+    def record(
+        self, domain: str, decisions: Iterable[Decision], *, now: float, revision: int
+    ) -> None:
+        """Add decisions of one moment.
+
+        They survive the death of this process at once, and that of the machine after a second.
+        What finds no room is counted as lost and never stops an event.
         """
 
 

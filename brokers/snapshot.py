@@ -8,7 +8,7 @@ per event: an event only looks up tags and bits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from brokers.matching import (
     EVENT,
@@ -22,7 +22,15 @@ from brokers.matching import (
     state_of,
 )
 from policyengine.blind import AgentShare, BlindPublic, Place
-from policyengine.bundles import AgentContent, AgentRef, BlindAgentEpoch, ClientRef, OpenedBundle
+from policyengine.bundles import (
+    AgentContent,
+    AgentRef,
+    BlindAgentEpoch,
+    ClientRef,
+    DecisionSettings,
+    Floors,
+    OpenedBundle,
+)
 from policyengine.bundles.ordered import OrderedColumn, columns_by_name
 from policyengine.errors import DecodeError, PortcullisError, RejectedError
 from policyengine.events import AttributeSpec, EventTypes, TypeSpec
@@ -94,16 +102,19 @@ class DomainSnapshot:
         notices_through: number of the last notice that the bundle already contains.
         types: event types with their inheritance resolved.
         specs: event type -> its attributes, inherited ones included.
-        agents: all agents of the overlay, this one included.
+        agents: all agents of the overlay, this one included, without those that notices took out.
         clients: own clients by handle.
         epochs: encoding epochs that are not retired, by number.
         attribute_keys: (key name, epoch) -> key.
         overlay_keys: epoch -> key of the hops between agents.
         denied: handles that notices have taken out since the bundle was made.
+        held: handles that lost something which this bundle does not know yet: they get nothing
+            before one that does, and what is for them waits.
         blind: blind epochs that are not retired, by number.
         splits: event type -> attributes of the part of it that travels over this overlay; None
             where the bundle does not say which types are split.
         ordered: columns of order-preserving ciphertexts by name, those that are over too.
+        decisions: how decisions are logged; None: they are not.
     """
 
     domain: str
@@ -121,9 +132,11 @@ class DomainSnapshot:
     attribute_keys: Mapping[tuple[str, int], GroupKey] = field(repr=False)
     overlay_keys: Mapping[int, GroupKey] = field(repr=False)
     denied: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
     blind: Mapping[int, BlindEpoch] = field(default_factory=dict, repr=False)
     splits: Mapping[str, frozenset[str]] | None = None
     ordered: Mapping[str, OrderedColumn] = field(default_factory=dict)
+    decisions: DecisionSettings | None = None
 
     @property
     def peers(self) -> tuple[AgentRef, ...]:
@@ -134,6 +147,17 @@ class DomainSnapshot:
     def newest_epoch(self) -> int:
         """The highest encoding epoch held, or -1."""
         return max(self.epochs, default=-1)
+
+    def under(self, floors: Floors) -> DomainSnapshot:
+        """The same policy, with what notices took away that it does not know.
+
+        Args:
+            floors: of the trusted state; those that this revision knows count for nothing.
+        """
+        left = floors.above(self.revision)
+        gone = left.agent_names - {self.agent}
+        agents = {name: ref for name, ref in self.agents.items() if name not in gone}
+        return replace(self, agents=agents, held=self.held | left.handle_names)
 
     def sealing_keys(self) -> dict[str, tuple[int, bytes]]:
         """Attribute keys that new ciphertexts use: key name -> (epoch, key)."""
@@ -219,6 +243,7 @@ def _build(
         blind=_build_blind(content),
         splits=_splits(content),
         ordered=columns_by_name(content.domain, content.ordered, types),
+        decisions=content.decisions,
     )
 
 

@@ -1,4 +1,4 @@
-"""The two tables of a recompute, for Arrow and for Spark.
+"""The tables of a recompute and of the activity, for Arrow and for Spark.
 
 A snapshot says what must be encoded, a result how it is encoded. `epoch` is the
 encoding epoch, `kind` is `subject` or `rule`, `key` the handle or the rule's number,
@@ -45,4 +45,44 @@ SNAPSHOT_DDL: Final = (
 )
 ENCODED_DDL: Final = (
     "agent string, epoch int, kind string, key string, position int, encoded binary"
+)
+
+DECISION: Final = pa.schema(
+    [
+        pa.field("stream", pa.string(), nullable=False),
+        pa.field("sequence", pa.int64(), nullable=False),
+        pa.field("position", pa.int32(), nullable=False),
+        pa.field("at", pa.int64(), nullable=False),
+        pa.field("revision", pa.int64(), nullable=False),
+        pa.field("epoch", pa.int64(), nullable=False),
+        pa.field("action", pa.string(), nullable=False),
+        pa.field("client", pa.string(), nullable=False),
+        pa.field("type", pa.string(), nullable=False),
+        pa.field("outcome", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("policies", pa.list_(pa.string()), nullable=False),
+        pa.field("subscriptions", pa.list_(pa.string()), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+    ]
+)
+"""A decision of an agent, in a file below `date=<day>/agent=<name>`; `stream`, `sequence` and
+`position` name it within its agent, so that what was stored twice counts once."""
+
+DECISION_DDL: Final = (
+    "stream string, sequence long, position int, at long, revision long, epoch long, "
+    "action string, client string, type string, outcome string, reason string, "
+    "policies array<string>, subscriptions array<string>, count long, date string, agent string"
+)
+PAIR_DDL: Final = "left string, right string"
+"""What belongs together: a policy and a role that it names, a client and a role that it has."""
+PAIR: Final = pa.schema([pa.field("left", pa.string()), pa.field("right", pa.string())])
+REVOKED_DDL: Final = "revocation string, handle string, since long, until long"
+"""A revoked client: its revocation, when that was, and when nothing may reach it any more."""
+REVOKED: Final = pa.schema(
+    [
+        pa.field("revocation", pa.string()),
+        pa.field("handle", pa.string()),
+        pa.field("since", pa.int64()),
+        pa.field("until", pa.int64()),
+    ]
 )

@@ -24,6 +24,7 @@ from spark.files import private_folder, read_json, remove, sha256_of, sync, writ
 from spark.keys import create_job_key, seal_encoding_key
 from spark.results import ResultRow, Summary, read_results, read_summary
 from spark.schemas import INDEX, KINDS, SNAPSHOT
+from spark.tables import SnapshotTable, write_rows
 
 __all__ = [
     "AgentEncoding",
@@ -36,6 +37,7 @@ __all__ = [
     "read_results",
     "read_summary",
     "write_snapshot",
+    "write_table_snapshot",
 ]
 
 MANIFEST = "snapshot.json"
@@ -95,6 +97,7 @@ class ManifestEntry:
         file: the Parquet file's name, or None where there are no rows.
         sha256: digest of that file.
         index: digest over the rows' index, which the result must have too.
+        first: number of its first row where the rows are in a table.
     """
 
     parameters: Mapping[str, Any]
@@ -103,6 +106,7 @@ class ManifestEntry:
     file: str | None
     sha256: str
     index: str
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,7 @@ class Manifest:
         epoch: the encoding epoch that is computed.
         agents: the agents by name.
         digest: SHA-256 of `snapshot.json`; a result names the snapshot by it.
+        table: where the rows are if they are in no files.
     """
 
     folder: Path
@@ -122,6 +127,7 @@ class Manifest:
     epoch: int
     agents: Mapping[str, ManifestEntry]
     digest: str
+    table: SnapshotTable | None = None
 
     @property
     def rows(self) -> int:
@@ -141,8 +147,10 @@ class Manifest:
             if document["version"] != VERSION:
                 raise PipelineError(f"snapshot `{folder}` has an unknown version")
             agents = {name: ManifestEntry(**entry) for name, entry in document["agents"].items()}
+            place = document.get("table")
+            table = SnapshotTable(**place) if place else None
             manifest = cls(
-                folder, document["domain"], int(document["epoch"]), agents, sha256_of(path)
+                folder, document["domain"], int(document["epoch"]), agents, sha256_of(path), table
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             raise PipelineError(f"`{path}` is not a snapshot's table of contents") from None
@@ -198,7 +206,61 @@ def write_snapshot(
     if (folder / MANIFEST).exists():
         raise PipelineError(f"`{folder}` already holds a snapshot")
     contents = _write_rows(folder, epoch, agents, rows)
+    return _write_contents(
+        folder, domain=domain, epoch=epoch, agents=agents, contents=contents, job_key=job_key
+    )
+
+
+def write_table_snapshot(
+    folder: Path,
+    *,
+    domain: str,
+    epoch: int,
+    agents: Mapping[str, AgentEncoding],
+    rows: Iterable[SnapshotRow],
+    job_key: bytes,
+    table: SnapshotTable,
+    password_file: Path,
+) -> Manifest:
+    """Write a snapshot whose rows are in a table of PostgreSQL; as `write_snapshot` otherwise.
+
+    Args:
+        rows: what to encode, sorted by agent, kind, key and position.
+        table: where to; one of that name is replaced.
+        password_file: holds the password for it.
+
+    Raises:
+        PipelineError: as `write_snapshot`; or the database cannot be reached.
+    """
+    _check_names(agents)
+    private_folder(folder)
+    if (folder / MANIFEST).exists():
+        raise PipelineError(f"`{folder}` already holds a snapshot")
+    plain = ((row.agent, row.kind, row.key, row.position, row.tokens) for row in rows)
+    contents = write_rows(table, password_file, epoch=epoch, agents=list(agents), rows=plain)
+    return _write_contents(
+        folder,
+        domain=domain,
+        epoch=epoch,
+        agents=agents,
+        contents=contents,
+        job_key=job_key,
+        table=table,
+    )
+
+
+def _write_contents(
+    folder: Path,
+    *,
+    domain: str,
+    epoch: int,
+    agents: Mapping[str, AgentEncoding],
+    contents: Mapping[str, Mapping[str, Any]],
+    job_key: bytes,
+    table: SnapshotTable | None = None,
+) -> Manifest:
     document = {
+        **({"table": table.to_json()} if table else {}),
         "version": VERSION,
         "domain": domain,
         "epoch": epoch,

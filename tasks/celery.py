@@ -81,6 +81,11 @@ app.conf.update(
             "schedule": HOURLY,
             "options": {"expires": HOURLY},
         },
+        "activity": {
+            "task": "portcullis.activity",
+            "schedule": HOURLY,
+            "options": {"expires": HOURLY},
+        },
         "prune": {
             "task": "portcullis.prune",
             "schedule": HOURLY,

@@ -6,16 +6,18 @@ Every handler may run twice, and in two processes at once, without harm.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from adminapp.core.authority import AuthorityUnavailable
 from adminapp.distribution import services
 from adminapp.identity import selectors
 from adminapp.identity import services as identity
 from adminapp.outbox import relay
 from adminapp.outbox import services as outbox
 from adminapp.webhooks import services as webhooks
-from tasks import recompute
+from brokers.ports import Outgoing, TransportError
+from tasks import activity, recompute
 from tasks.transport import URGENT_HEADERS, Sender, shared_sender
 
 log = logging.getLogger("portcullis.work")
@@ -31,6 +33,10 @@ def work(key: str, *, sender: SenderFactory = shared_sender) -> bool:
         return False
     try:
         handle(row.topic, row.payload, sender=sender, beat=lambda: relay.touch(key=key))
+    except (TransportError, AuthorityUnavailable) as error:
+        log.warning("work on a row of topic %s waits: %s", row.topic, type(error).__name__)
+        outbox.postpone(row=row, error=f"{type(error).__name__}: {error}")
+        return True
     except Exception as error:
         # Whatever broke, the row must not stay claimed: it is tried again later and later.
         log.exception("work on a row of topic %s failed", row.topic)
@@ -56,17 +62,28 @@ def _rebuild(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) ->
 
 
 def _push(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> None:
-    parcel = services.bundle_parcel(payload["bundle"])
-    if parcel is not None:
+    parcels = services.bundle_parcels(payload["bundle"])
+    for parcel in parcels:
         sender().send(parcel.queue, parcel.body)
+    if parcels:
         services.bundle_sent(payload["bundle"])
 
 
 def _notice(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> None:
-    parcel = services.notice_parcel(payload["notice"])
-    if parcel is not None:
-        sender().send(parcel.queue, parcel.body, headers=dict(URGENT_HEADERS))
-        services.notice_sent(payload["notice"])
+    if "notice" in payload:
+        # Written by the release before: a row for each notice.
+        _send_notices([payload["notice"]], sender)
+        return
+    for notices in services.unsent_notices(payload["revocation"]):
+        _send_notices(notices, sender)
+
+
+def _send_notices(notices: Sequence[int], sender: SenderFactory) -> None:
+    parcels = services.notice_parcels(notices)
+    if parcels:
+        urgent = dict(URGENT_HEADERS)
+        sender().send_many([Outgoing(each.queue, each.body, headers=urgent) for each in parcels])
+        services.notices_sent(notices)
 
 
 def _advance(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) -> None:
@@ -75,6 +92,10 @@ def _advance(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) ->
 
 def _recompute(payload: Mapping[str, Any], _sender: SenderFactory, beat: Beat) -> None:
     recompute.run(payload["job"], beat=beat)
+
+
+def _activity(payload: Mapping[str, Any], _sender: SenderFactory, beat: Beat) -> None:
+    activity.run(payload["run"], beat=beat)
 
 
 def _import(payload: Mapping[str, Any], _sender: SenderFactory, beat: Beat) -> None:
@@ -94,6 +115,7 @@ _HANDLERS: Mapping[str, Callable[[Mapping[str, Any], SenderFactory, Beat], None]
     "notice": _notice,
     "advance": _advance,
     "recompute": _recompute,
+    "activity": _activity,
     "import": _import,
     "webhook": _webhook,
 }

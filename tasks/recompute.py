@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from django.conf import settings
@@ -24,7 +25,7 @@ from django.db import DatabaseError, connection
 from adminapp.distribution import recompute as service
 from adminapp.distribution.encodings import Item
 from adminapp.distribution.models import RecomputeJob
-from spark import snapshots
+from spark import snapshots, tables
 from spark.errors import PipelineError
 
 log = logging.getLogger("portcullis.recompute")
@@ -54,6 +55,7 @@ def run(job_id: int, *, beat: Callable[[], None]) -> None:
         log.exception("a recompute failed")
         if service.fail(job, str(error)):
             raise RunFailed(str(error)) from error
+        _discard(_folder(job))
         return
     service.finish(job)
 
@@ -90,9 +92,9 @@ def _carry_out(job: RecomputeJob) -> None:
             return
         _write_snapshot(folder, load)
     _run_pipeline(job, folder)
-    service.keep(job, _encoded(folder))
+    service.keep(job, _encoded(job, folder))
     # The snapshot's tokens are the policy in plain text: they go as soon as they are used.
-    snapshots.discard(folder.root)
+    _discard(folder)
 
 
 class _Folder:
@@ -104,6 +106,7 @@ class _Folder:
         self.snapshot = root / "snapshot"
         self.output = root / "output"
         self.key = root / "job.key"
+        self.password = root / "password"
         self.progress = root / "progress.jsonl"
         self.log = root / "run.log"
 
@@ -112,23 +115,50 @@ def _folder(job: RecomputeJob) -> _Folder:
     return _Folder(Path(settings.VAR_DIR) / "recompute" / job.uid)
 
 
+def _discard(folder: _Folder) -> None:
+    """Remove everything of a run."""
+    if folder.password.exists():
+        with suppress(PipelineError):
+            tables.drop(_table(folder), folder.password)
+    snapshots.discard(folder.root)
+
+
 def _write_snapshot(folder: _Folder, load: service.Workload) -> None:
     # Leftovers of a snapshot that was not finished; without its table of contents it is none.
-    snapshots.discard(folder.snapshot, folder.key)
-    snapshots.write_snapshot(
-        folder.snapshot,
-        domain=load.domain,
-        epoch=load.epoch,
-        agents={
-            agent.name: snapshots.AgentEncoding(agent.parameters, agent.key)
-            for agent in load.agents
+    snapshots.discard(folder.snapshot, folder.key, folder.password)
+    agents = sorted(load.agents, key=lambda agent: agent.name)
+    content: dict[str, Any] = {
+        "domain": load.domain,
+        "epoch": load.epoch,
+        "agents": {
+            agent.name: snapshots.AgentEncoding(agent.parameters, agent.key) for agent in agents
         },
-        rows=(
+        "rows": (
             snapshots.SnapshotRow(agent.name, item.kind, item.key, item.position, item.tokens)
-            for agent in load.agents
+            for agent in agents
             for item in agent.items
         ),
-        job_key=snapshots.create_job_key(folder.key),
+        "job_key": snapshots.create_job_key(folder.key),
+    }
+    if settings.SPARK_SOURCE == "parquet":
+        snapshots.write_snapshot(folder.snapshot, **content)
+        return
+    table = _table(folder)
+    tables.write_password_file(folder.password, table, connection.settings_dict["PASSWORD"])
+    snapshots.write_table_snapshot(
+        folder.snapshot, **content, table=table, password_file=folder.password
+    )
+
+
+def _table(folder: _Folder) -> tables.SnapshotTable:
+    """The run's table in the control plane's database."""
+    held = connection.settings_dict
+    return tables.SnapshotTable(
+        host=held["HOST"],
+        port=int(held["PORT"] or 5432),
+        database=held["NAME"],
+        user=held["USER"],
+        name=f"portcullis_snapshot_{folder.root.name}",
     )
 
 
@@ -139,6 +169,9 @@ def _run_pipeline(job: RecomputeJob, folder: _Folder) -> None:
         *("--snapshot", str(folder.snapshot), "--output", str(folder.output)),
         *("--key-file", str(folder.key), "--progress", str(folder.progress)),
         *("--master", settings.SPARK_MASTER),
+        *(("--settings", settings.SPARK_SETTINGS) if settings.SPARK_SETTINGS else ()),
+        *("--jdbc-driver", settings.SPARK_JDBC_DRIVER),
+        *(("--password-file", str(folder.password)) if folder.password.exists() else ()),
     ]
     follower = _Follower(folder.progress)
     with folder.log.open("ab") as output:
@@ -201,7 +234,7 @@ class _Follower:
         return found
 
 
-def _encoded(folder: _Folder) -> Iterator[service.Encoded]:
+def _encoded(job: RecomputeJob, folder: _Folder) -> Iterator[service.Encoded]:
     """The result's rows, each with the digest of the tokens that the snapshot had for it.
 
     Both are sorted alike within an agent, so they are read side by side.
@@ -210,7 +243,11 @@ def _encoded(folder: _Folder) -> Iterator[service.Encoded]:
     manifest.check_files()
     if snapshots.read_summary(folder.output).snapshot != manifest.digest:
         raise PipelineError("the result is of another snapshot")
-    sources = {name: _items(folder.snapshot, entry) for name, entry in manifest.agents.items()}
+    marks = service.marks(job)
+    sources = {
+        name: _items(manifest, entry, folder.password, marks.get(name, ""))
+        for name, entry in manifest.agents.items()
+    }
     for row in snapshots.read_results(folder.output):
         item = next(sources[row.agent], None)
         if item is None or item.place != (row.kind, row.key, row.position):
@@ -220,10 +257,21 @@ def _encoded(folder: _Folder) -> Iterator[service.Encoded]:
         )
 
 
-def _items(folder: Path, entry: snapshots.ManifestEntry) -> Iterator[Item]:
-    if entry.file is None:
-        return
-    with pq.ParquetFile(folder / entry.file) as file:
-        for batch in file.iter_batches(columns=["kind", "key", "position", "tokens"]):
-            for row in batch.to_pylist():
-                yield Item(row["kind"], row["key"], row["position"], tuple(row["tokens"]))
+def _items(
+    manifest: snapshots.Manifest, entry: snapshots.ManifestEntry, password: Path, mark: str
+) -> Iterator[Item]:
+    for kind, key, position, tokens in _plain(manifest, entry, password):
+        yield Item(kind, key, position, tokens, mark)
+
+
+def _plain(
+    manifest: snapshots.Manifest, entry: snapshots.ManifestEntry, password: Path
+) -> Iterator[tuple[str, str, int, tuple[str, ...]]]:
+    if manifest.table is not None:
+        place = {"first": entry.first, "rows": entry.rows, "sha256": entry.sha256}
+        yield from tables.read_rows(manifest.table, password, place)
+    elif entry.file is not None:
+        with pq.ParquetFile(manifest.folder / entry.file) as file:
+            for batch in file.iter_batches(columns=["kind", "key", "position", "tokens"]):
+                for row in batch.to_pylist():
+                    yield row["kind"], row["key"], row["position"], tuple(row["tokens"])

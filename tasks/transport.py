@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from typing import Protocol
 
 from django.conf import settings
 
-from brokers.adapters.stomp import BrokersFile, StompTransport
+from brokers.adapters.stomp import BrokersFile, Outgoing, StompTransport
 
 SEND_SECONDS = 15.0
 # ActiveMQ orders by it where the queue's policy asks for that: denials overtake bundles.
@@ -27,6 +28,9 @@ class Sender(Protocol):
         timeout: float = SEND_SECONDS,
     ) -> None:
         """Return once the broker has the message in its keeping; raise TransportError if not."""
+
+    def send_many(self, messages: Iterable[Outgoing], *, timeout: float = SEND_SECONDS) -> None:
+        """The same for many; the broker's receipts are waited for together."""
 
 
 class _Shared:

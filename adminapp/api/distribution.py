@@ -15,13 +15,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from adminapp.api import idempotency
-from adminapp.api.base import ReadViewSet, StrictSerializer, VersionedSerializer, expected_version
+from adminapp.api import idempotency, revoking
+from adminapp.api.activity import ReceiptCheckSerializer
+from adminapp.api.base import ReadViewSet, VersionedSerializer, expected_version
 from adminapp.api.filters import DomainFilter
 from adminapp.api.pagination import Cursor
+from adminapp.api.revoking import ImpactSerializer, RevokedSerializer, RevokeSerializer
 from adminapp.api.throttling import CountedMixin
-from adminapp.core.errors import Invalid
-from adminapp.distribution import selectors, services
+from adminapp.distribution import impact, selectors, usage
 from adminapp.distribution.models import (
     Bundle,
     Notice,
@@ -29,7 +30,6 @@ from adminapp.distribution.models import (
     RecomputeJob,
     Revocation,
 )
-from adminapp.identity.selectors import principals
 
 
 class RevisionSerializer(serializers.Serializer[Any]):
@@ -152,8 +152,12 @@ class RevocationSerializer(VersionedSerializer):
 
     uid = serializers.CharField(read_only=True)
     domain = serializers.CharField(source="domain.name", read_only=True)
-    principal = serializers.IntegerField(source="principal_id", read_only=True)
-    principal_name = serializers.CharField(source="principal.name", read_only=True)
+    kind = serializers.ChoiceField(Revocation.Kind.choices, read_only=True)
+    what = serializers.CharField(read_only=True, help_text="What was revoked, in words.")
+    subject = serializers.JSONField(read_only=True, help_text="What was revoked, by name.")
+    batch = serializers.CharField(read_only=True, help_text="Shared by what was done in one act.")
+    principal = serializers.IntegerField(source="principal_id", read_only=True, allow_null=True)
+    principal_name = serializers.SerializerMethodField()
     actor = serializers.CharField(source="actor.username", read_only=True, allow_null=True)
     reason = serializers.CharField(read_only=True)
     state = serializers.ChoiceField(Revocation.State.choices, read_only=True)
@@ -165,16 +169,14 @@ class RevocationSerializer(VersionedSerializer):
     notices = NoticeSerializer(many=True, read_only=True)
     receipt = serializers.JSONField(read_only=True, allow_null=True)
 
-
-class RevokeSerializer(StrictSerializer):
-    """Whom to revoke, and why."""
-
-    principal = serializers.IntegerField(help_text="Its identifier.")
-    reason = serializers.CharField(max_length=500, help_text="For the audit and the receipt.")
+    def get_principal_name(self, row: Revocation) -> str | None:
+        return row.principal.name if row.principal else None
 
 
 class RevocationFilter(DomainFilter):
     state = filters.ChoiceFilter(choices=Revocation.State.choices)
+    kind = filters.ChoiceFilter(choices=Revocation.Kind.choices)
+    batch = filters.CharFilter()
     principal = filters.NumberFilter(field_name="principal_id")
 
 
@@ -193,26 +195,32 @@ class RevocationViewSet(ReadViewSet):
 
     @extend_schema(request=RevokeSerializer, responses={202: RevocationSerializer})
     def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Revoke a principal. The answer comes at once; Location is the place to watch."""
+        """End rights. The answer comes at once; Location is the place to watch.
+
+        Of an agent that serves several domains the answer is the first domain's; the others
+        share its `batch`.
+        """
         return idempotency.once(request, lambda: self._create(request))
 
     def _create(self, request: Request) -> Response:
         serializer = RevokeSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
-        wanted = serializer.validated_data
-        principal = principals(request.user).filter(pk=wanted["principal"]).first()
-        if principal is None:
-            message = f"there is no principal {wanted['principal']}"
-            raise Invalid.at("/principal", message, "unknown")
-        revocation = services.revoke_principal(
-            actor=request.user,
-            principal=principal,
-            reason=wanted["reason"],
-            expected_version=expected_version(request) if "If-Match" in request.headers else None,
-        )
+        version = expected_version(request) if "If-Match" in request.headers else None
+        made = revoking.start(request.user, serializer.validated_data, expected_version=version)
+        revocation = made[0]
         response = self.shown(revocation, status.HTTP_202_ACCEPTED)
         response["Location"] = self.location(revocation)
         return response
+
+    @extend_schema(request=RevokedSerializer, responses=ImpactSerializer, filters=False)
+    @action(detail=False, methods=["post"], filter_backends=[], pagination_class=None)
+    def impact(self, request: Request) -> Response:
+        """What a revocation would do. It is tried out and taken back: nothing is changed."""
+        serializer = RevokedSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        target = revoking.target_of(request.user, serializer.validated_data)
+        found = impact.foresee(actor=request.user, target=target)
+        return Response(ImpactSerializer(found).data)
 
     @extend_schema(responses=OpenApiTypes.OBJECT, filters=False)
     @action(detail=True, methods=["get"], filter_backends=[], pagination_class=None)
@@ -223,6 +231,15 @@ class RevocationViewSet(ReadViewSet):
             raise NotFound("the revocation is not complete yet")
         return Response(row.receipt)
 
+    @extend_schema(responses=ReceiptCheckSerializer, filters=False)
+    @action(detail=True, methods=["get"], filter_backends=[], pagination_class=None)
+    def check(self, request: Request, pk: str | None = None) -> Response:
+        """The revocation held against agents' decision logs; 404 where that cannot be."""
+        found = usage.check(self.get_object())
+        if found is None:
+            raise NotFound("it ended only some rights of a client; logs cannot tell")
+        return Response(ReceiptCheckSerializer(found).data)
+
 
 class JobSerializer(VersionedSerializer):
     """A run over all encodings of a new epoch."""
@@ -232,6 +249,9 @@ class JobSerializer(VersionedSerializer):
     epoch = serializers.IntegerField(source="epoch.number", read_only=True)
     cause = serializers.CharField(read_only=True)
     state = serializers.ChoiceField(RecomputeJob.State.choices, read_only=True)
+    scope = serializers.ChoiceField(
+        RecomputeJob.Scope.choices, read_only=True, help_text="The widest thing that is encoded."
+    )
     stages = serializers.JSONField(read_only=True)
     rows_done = serializers.IntegerField(read_only=True)
     rows_total = serializers.IntegerField(read_only=True)

@@ -12,10 +12,13 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from adminapp.api.aliases import AliasesMixin
 from adminapp.api.base import ServiceViewSet, VersionedSerializer
 from adminapp.api.fields import DomainField
 from adminapp.api.model import ModelMixin
+from adminapp.api.rotations import KeyCoverageSerializer
 from adminapp.api.throttling import calls_this_minute
+from adminapp.distribution.coverage import coverage
 from adminapp.distribution.selectors import domain_progress
 from adminapp.identity import quotas, selectors, services
 from adminapp.identity.models import Domain, User
@@ -29,7 +32,15 @@ class ProgressSerializer(serializers.Serializer[Any]):
     revision = serializers.IntegerField()
     agents = serializers.IntegerField()
     applied = serializers.IntegerField()
-    behind = serializers.ListField(child=serializers.CharField())
+    behind = serializers.ListField(
+        child=serializers.CharField(), help_text="All that are not there, for whatever reason."
+    )
+    silent = serializers.ListField(
+        child=serializers.CharField(), help_text="Those whose lease has ended."
+    )
+    contradicting = serializers.ListField(
+        child=serializers.CharField(), help_text="Those that claim what was never built for them."
+    )
 
 
 def _quota(what: str, min_value: int = 0) -> serializers.IntegerField:
@@ -72,6 +83,12 @@ class DomainSerializer(VersionedSerializer):
     description = serializers.CharField(required=False, allow_blank=True)
     parent = DomainField(required=False, allow_null=True)
     lease_seconds = serializers.IntegerField(required=False, min_value=5, max_value=86_400)
+    decision_days = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=3650,
+        help_text="How long agents' decision logs are kept, in days; 0 keeps none.",
+    )
     encoding = serializers.ChoiceField(Domain.Encoding.choices, required=False)
     approval = serializers.ChoiceField(
         Domain.Approval.choices,
@@ -87,7 +104,7 @@ class DomainSerializer(VersionedSerializer):
     )
 
 
-class DomainViewSet(ModelMixin, ServiceViewSet):
+class DomainViewSet(AliasesMixin, ModelMixin, ServiceViewSet):
     """Organisations."""
 
     serializer_class = DomainSerializer
@@ -136,3 +153,20 @@ class DomainViewSet(ModelMixin, ServiceViewSet):
     def progress(self, request: Request, pk: str | None = None) -> Response:
         """How many agents acknowledged the newest revision, and which are behind."""
         return Response(ProgressSerializer(domain_progress(self.get_object())).data)
+
+    @extend_schema(
+        operation_id="domains_key_coverage",
+        responses=KeyCoverageSerializer(many=True),
+        filters=False,
+    )
+    @action(
+        detail=True,
+        methods=["get"],
+        url_path="key-coverage",
+        pagination_class=None,
+        filter_backends=[],
+    )
+    def key_coverage(self, request: Request, pk: str | None = None) -> Response:
+        """Which agents hold which epochs of the domain's keys, from signed acknowledgements."""
+        found = coverage(self.get_object())
+        return Response(KeyCoverageSerializer(found, many=True).data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -28,7 +27,7 @@ from adminapp.api.fields import DomainField
 from adminapp.api.filters import DomainFilter
 from adminapp.api.problems import TooLarge
 from adminapp.identity import selectors, services
-from adminapp.identity.csvfile import Refusal, is_formula
+from adminapp.identity.csvfile import Refusal, report_lines
 from adminapp.identity.imports import refusals
 from adminapp.identity.models import PrincipalImport
 
@@ -109,7 +108,7 @@ class PrincipalImportViewSet(ReadViewSet):
         """What was refused: line (the header is 1), column and reason of each."""
         job = self.get_object()
         table = request.query_params.get("layout") == "csv"
-        lines = _table(refusals(job)) if table else _objects(refusals(job))
+        lines = report_lines(refusals(job)) if table else _objects(refusals(job))
         kind, ending = ("text/csv", "csv") if table else ("application/jsonl", "jsonl")
         answer = StreamingHttpResponse(lines, content_type=f"{kind}; charset=utf-8")
         answer["Content-Disposition"] = f'attachment; filename="import-{job.pk}.{ending}"'
@@ -186,19 +185,3 @@ def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
 def _objects(found: Iterator[Refusal]) -> Iterator[str]:
     for each in found:
         yield json.dumps(asdict(each), ensure_ascii=False) + "\n"
-
-
-class _Line:
-    """A file of one line, for `csv.writer`."""
-
-    def write(self, text: str) -> str:
-        return text
-
-
-def _table(found: Iterator[Refusal]) -> Iterator[str]:
-    writer = csv.writer(_Line())
-    yield writer.writerow(["line", "column", "reason"])
-    for each in found:
-        # What somebody else wrote must not run in the spreadsheet that opens this.
-        cells = [f"'{text}" if is_formula(text) else text for text in (each.column, each.reason)]
-        yield writer.writerow([each.line, *cells])

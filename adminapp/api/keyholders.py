@@ -11,13 +11,14 @@ from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from adminapp.api.base import StrictSerializer, VersionedSerializer
+from adminapp.api.base import StrictSerializer, VersionedSerializer, expected_version
 from adminapp.api.fields import DomainField
 from adminapp.catalog.models import AttributeKey
 from adminapp.core.errors import Invalid
+from adminapp.distribution import coverage
 from adminapp.identity import permissions
 from adminapp.identity.models import Agent, Domain
-from adminapp.trustgroups import mapping, selectors, services
+from adminapp.trustgroups import emergency, mapping, selectors, services
 from adminapp.trustgroups.models import KeyEpoch
 
 
@@ -75,6 +76,40 @@ class HolderSerializer(serializers.Serializer[Any]):
     until = serializers.DateTimeField(allow_null=True)
     why = serializers.CharField()
     ended_why = serializers.CharField()
+
+
+class LossesSerializer(serializers.Serializer[Any]):
+    """Who loses what when an epoch ends at once, from what agents signed."""
+
+    key = serializers.CharField()
+    epoch = serializers.IntegerField()
+    attributes = serializers.ListField(child=serializers.CharField())
+    holders = serializers.ListField(child=serializers.CharField())
+    successor = serializers.ListField(child=serializers.CharField())
+    without = serializers.ListField(child=serializers.CharField())
+    replaced = serializers.BooleanField()
+
+
+class EndedKeys:
+    """What can be asked and done of one generation of a key."""
+
+    @extend_schema(responses=LossesSerializer, filters=False)
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def losses(self: Any, request: Request, **_: Any) -> Response:
+        """Who would lose what if this epoch ended at once."""
+        return Response(LossesSerializer(coverage.losses(self.get_object())).data)
+
+    @extend_schema(request=ReasonSerializer, responses=KeyEpochSerializer)
+    @action(detail=True, methods=["post"], filter_backends=[])
+    def retire(self: Any, request: Request, **_: Any) -> Response:
+        """End it at once: what is sealed under it no longer opens. Ask for `losses` first."""
+        row = emergency.retire_now(
+            actor=request.user,
+            epoch=self.get_object(),
+            reason=reason_of(request),
+            expected_version=expected_version(request),
+        )
+        return self.shown(row)
 
 
 class HeldKeys:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 
+from adminapp.identity import stepup
 from adminapp.identity.models import ApiToken
 
 if TYPE_CHECKING:  # these import the default permissions, which is this module
@@ -22,8 +23,15 @@ class SignedIn(BasePermission):
             return False
         token = request.auth
         if not isinstance(token, ApiToken):
-            return True
+            return self._browser_may(request, view)
         return token.grants(needed_scope(request, view))
+
+    def _browser_may(self, request: Request, view: APIView) -> bool:
+        """A session changes something only while its owner is known to sit before it."""
+        if needed_scope(request, view) == "read" or stepup.is_fresh(request):
+            return True
+        self.message = "give your password again at /confirm/ first, or use a token"
+        return False
 
 
 class Operator(SignedIn):

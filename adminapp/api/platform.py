@@ -18,6 +18,7 @@ from adminapp.api.base import (
 )
 from adminapp.api.fields import SharedField
 from adminapp.api.keyholders import Distrusted
+from adminapp.api.standings import Standing
 from adminapp.core.errors import Invalid
 from adminapp.identity import selectors, services
 from adminapp.identity.models import Agent, Overlay, User
@@ -78,7 +79,7 @@ class AgentFilter(filters.FilterSet):
     state = filters.ChoiceFilter(choices=Agent.State.choices)
 
 
-class AgentViewSet(Distrusted, CreateMixin, UpdateMixin, ReadViewSet):
+class AgentViewSet(Standing, Distrusted, CreateMixin, UpdateMixin, ReadViewSet):
     """Broker agents; operators register and ban them."""
 
     serializer_class = AgentSerializer

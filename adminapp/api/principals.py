@@ -19,6 +19,7 @@ from adminapp.api.base import (
     expected_version,
 )
 from adminapp.api.fields import DomainField, SharedField
+from adminapp.api.filterkeys import FilterKeyMixin
 from adminapp.api.filters import DomainFilter
 from adminapp.api.imports import ImportMixin
 from adminapp.api.pagination import Cursor
@@ -159,7 +160,7 @@ class PrincipalCursor(Cursor):
         return (wanted,) if wanted in ORDERINGS else ("id",)
 
 
-class PrincipalViewSet(ImportMixin, RolesMixin, ServiceViewSet):
+class PrincipalViewSet(ImportMixin, RolesMixin, FilterKeyMixin, ServiceViewSet):
     """Publishers, subscribers, services, persons and broker agents of a domain."""
 
     serializer_class = PrincipalSerializer

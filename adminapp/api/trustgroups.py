@@ -18,7 +18,7 @@ from adminapp.api.base import (
 )
 from adminapp.api.fields import DomainField, NamesField, SharedField
 from adminapp.api.filters import DomainFilter
-from adminapp.api.keyholders import KeyEpochSerializer, ReasonSerializer, reason_of
+from adminapp.api.keyholders import EndedKeys, KeyEpochSerializer, ReasonSerializer, reason_of
 from adminapp.api.platform import agents_by_name
 from adminapp.catalog.models import AttributeKey
 from adminapp.core.errors import Invalid
@@ -100,8 +100,10 @@ class TrustGroupViewSet(ServiceViewSet):
         return Response(KeyEpochSerializer(made, many=True).data, status.HTTP_201_CREATED)
 
 
-class KeyEpochViewSet(ReadViewSet):
+class KeyEpochViewSet(EndedKeys, ReadViewSet):
     """Epochs of attribute keys and hop keys."""
+
+    versioned_actions = ("retire",)
 
     serializer_class = KeyEpochSerializer
     filterset_class = DomainFilter

@@ -207,4 +207,5 @@ def _held(plain: PlainDomain) -> tuple[Any, ...]:
         plain.wraps,
         plain.splits,
         plain.lease_seconds,
+        plain.decisions,
     )

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
 
 from adminapp.config import env
 
@@ -36,7 +37,14 @@ TRUSTED_PROXIES = env.integer("PORTCULLIS_TRUSTED_PROXIES", 0)
 # Portcullis' own parts
 AUTHORITY_SOCKET = Path(env.text("PORTCULLIS_AUTHORITY_SOCKET", str(RUN_DIR / "authority.sock")))
 BROKERS_FILE = Path(env.text("PORTCULLIS_BROKERS_FILE", str(RUN_DIR / "brokers.json")))
+# Who scrapes /metrics sends it; without one the address is there in development alone.
+METRICS_TOKEN = env.text("PORTCULLIS_METRICS_TOKEN", "")
 SPARK_MASTER = env.text("PORTCULLIS_SPARK_MASTER", "local[*]")
+# Where Spark reads a snapshot's rows: files that all of its machines see, or this database.
+SPARK_SOURCE = env.choice("PORTCULLIS_SPARK_SOURCE", ("parquet", "jdbc"))
+SPARK_JDBC_DRIVER = env.text("PORTCULLIS_SPARK_JDBC_DRIVER", "/usr/share/java/postgresql.jar")
+# A file of settings in the form of `spark-defaults.conf`; they win over Portcullis' own.
+SPARK_SETTINGS = env.text("PORTCULLIS_SPARK_SETTINGS", "")
 SPARK_THRESHOLD = env.integer("PORTCULLIS_SPARK_THRESHOLD", 50_000)
 # Who compares order-preserving ciphertexts: agents (`sbm1`) or a comparator (`sbm2`).
 ORDER_SCHEME = env.choice("PORTCULLIS_ORDER_SCHEME", ("sbm1", "sbm2"))
@@ -44,6 +52,8 @@ ORDER_SCHEME = env.choice("PORTCULLIS_ORDER_SCHEME", ("sbm1", "sbm2"))
 # least the first, and up to the second while a publisher has not acknowledged.
 DRAIN_SECONDS = env.integer("PORTCULLIS_DRAIN_SECONDS", 20)
 DRAIN_LIMIT_SECONDS = env.integer("PORTCULLIS_DRAIN_LIMIT_SECONDS", 60)
+# How long it is kept who enforced which revision when.
+ENFORCEMENT_DAYS = env.integer("PORTCULLIS_ENFORCEMENT_DAYS", 400)
 
 # What a domain may have and do unless an operator gives it a quota of its own.
 MAX_OBJECTS = env.integer("PORTCULLIS_MAX_OBJECTS", 1_000_000)
@@ -70,6 +80,7 @@ INSTALLED_APPS = [
     "adminapp.audit",
     "adminapp.outbox",
     "adminapp.identity",
+    "adminapp.enrolment",
     "adminapp.catalog",
     "adminapp.roles",
     "adminapp.trustgroups",
@@ -126,6 +137,10 @@ DATABASES = {
         VAR_DIR,
     )
 }
+if SPARK_SOURCE == "jdbc" and DATABASES["default"].get("HOST", "")[:1] in {"", "/"}:
+    raise ImproperlyConfigured(
+        "PORTCULLIS_SPARK_SOURCE is jdbc: PORTCULLIS_DATABASE_URL must be postgresql:// with a host"
+    )
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES = {"default": env.cache(env.text("PORTCULLIS_CACHE_URL", ""))}
 
@@ -155,6 +170,8 @@ LOGOUT_REDIRECT_URL = LOGIN_URL
 SIGN_IN_FAILURES_PER_NAME = env.integer("PORTCULLIS_SIGN_IN_FAILURES", 5, minimum=1)
 SIGN_IN_FAILURES_PER_ADDRESS = 20
 SIGN_IN_WINDOW_SECONDS = 15 * 60
+# What is hard to take back asks a browser's session for the password again after this.
+STEP_UP_SECONDS = env.integer("PORTCULLIS_STEP_UP_SECONDS", 15 * 60, minimum=60)
 
 # Transport and browser
 SECURE_CONTENT_TYPE_NOSNIFF = True
@@ -240,6 +257,7 @@ REST_FRAMEWORK = {
     "DEFAULT_THROTTLE_RATES": {
         "user": env.text("PORTCULLIS_API_RATE", "1200/min"),
         "address": env.text("PORTCULLIS_API_ANONYMOUS_RATE", "60/min"),
+        "enrolment": env.text("PORTCULLIS_ENROLMENT_RATE", "20/min"),
     },
     "EXCEPTION_HANDLER": "adminapp.api.problems.handle",
     # One form for each answer: `?format=` is no parameter of anything.
@@ -251,6 +269,8 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "ProtectionEnum": "adminapp.catalog.models.Attribute.Protection",
+        "EnrolmentKindEnum": "adminapp.enrolment.models.Kind",
+        "EnrolmentStateEnum": "adminapp.enrolment.models.Enrolment.State",
     },
     "TITLE": "Portcullis",
     "DESCRIPTION": "Policy administration for publish/subscribe middleware.",
@@ -267,6 +287,12 @@ SPECTACULAR_SETTINGS = {
     ],
     "SCHEMA_PATH_PREFIX": r"/api/v1",
 }
+
+# Enrolment: where those who enrol find brokers (a file as `docs/operator-guide.md` shows; empty
+# leaves it to them), and how long their certificates hold.
+_ENROLMENT_BROKERS = env.text("PORTCULLIS_ENROLMENT_BROKERS", "")
+ENROLMENT_BROKERS = Path(_ENROLMENT_BROKERS) if _ENROLMENT_BROKERS else None
+CERTIFICATE_SECONDS = env.integer("PORTCULLIS_CERTIFICATE_SECONDS", 14 * 24 * 3600, minimum=60)
 
 # Background work
 CELERY_BROKER_URL = env.text("PORTCULLIS_CELERY_BROKER_URL", "filesystem://")

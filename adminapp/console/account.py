@@ -10,6 +10,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from adminapp.console import forms
 from adminapp.console.pages import show, signed_in
+from adminapp.console.stepup import confirmed_lately
 from adminapp.core.errors import Invalid, ServiceError
 from adminapp.identity import selectors, services
 
@@ -25,6 +26,7 @@ def index(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @signed_in
+@confirmed_lately
 def create_token(request: HttpRequest) -> HttpResponse:
     """The answer shows the secret; no address, message or session has it: a reload loses it."""
     form = forms.TokenForm(request.POST)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
@@ -14,12 +13,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from adminapp.audit import selectors as audit
 from adminapp.console import forms, words
-from adminapp.console.pages import show, signed_in
+from adminapp.console.pages import operators_only, show, signed_in
+from adminapp.console.stepup import confirmed_lately
 from adminapp.core.errors import ServiceError
-from adminapp.distribution import selectors
+from adminapp.distribution import history, roots, selectors
 from adminapp.distribution.models import Bundle
 from adminapp.distribution.reports import STRAY
 from adminapp.distribution.selectors import AgentDomain, AgentRow, DomainProgress
+from adminapp.enrolment import selectors as enrolment
 from adminapp.identity import permissions, services
 from adminapp.identity import selectors as identity
 from adminapp.identity.models import Agent
@@ -50,8 +51,6 @@ def state_of(entry: AgentDomain) -> str:
     """A word of the vocabulary `agent`."""
     if entry.last_seen is None:
         return "waiting"
-    if not entry.leased and entry.leased_until is not None:
-        return "silent"
     return entry.state
 
 
@@ -91,6 +90,7 @@ def index(request: HttpRequest) -> HttpResponse:
         holdings=holdings(request.user),
         idle=[row for row in rows if not row.domains],
         progress=progress(request.user),
+        root=roots.standing(),
     )
 
 
@@ -105,6 +105,8 @@ def detail(request: HttpRequest, name: str) -> HttpResponse:
         for domain in domains
         for bundle in selectors.bundles(domain, to).select_related("domain")[:BUNDLES_SHOWN]
     ]
+    shown = sorted(bundles, key=lambda bundle: bundle.built_at, reverse=True)[:BUNDLES_SHOWN]
+    pieces = selectors.pieces(shown)
     return show(
         request,
         "console/agents/detail.html",
@@ -116,19 +118,26 @@ def detail(request: HttpRequest, name: str) -> HttpResponse:
         parts={"state": "console/agents/_detail.html"},
         agent=agent,
         holdings=[h for h in holdings(request.user) if h.agent.id == agent.pk],
-        bundles=sorted(bundles, key=lambda bundle: bundle.built_at, reverse=True)[:BUNDLES_SHOWN],
+        bundles=[(bundle, pieces.get(bundle.pk, 0)) for bundle in shown],
+        lanes=[lane for domain in domains for lane in history.lanes(domain, [agent.name])],
+        lane_hours=history.HOURS_SHOWN,
         refused=audit.visible_to(request.user, action=STRAY, object_id=to)[:BUNDLES_SHOWN],
+        root=roots.standing(),
+        certificate=enrolment.certificates(request.user)
+        .filter(enrolment__agent=agent)
+        .order_by("-pk")
+        .first(),
         may_operate=permissions.is_operator(request.user),
     )
 
 
 @require_POST
 @signed_in
+@operators_only
+@confirmed_lately
 def set_state(request: HttpRequest, name: str) -> HttpResponse:
     """Ban an agent or let it back; operators alone."""
     agent = get_object_or_404(identity.agents(request.user), name=name)
-    if not permissions.is_operator(request.user):
-        raise PermissionDenied("only operators may do this")
     back = HttpResponseRedirect(reverse("console:agent", args=[agent.name]))
     form = forms.StateForm(request.POST, states=Agent.State.values)
     if not form.is_valid():
@@ -142,7 +151,7 @@ def set_state(request: HttpRequest, name: str) -> HttpResponse:
             expected_version=form.cleaned_data["version"],
         )
     except ServiceError as error:
-        messages.error(request, f"Nothing was changed: {error.message}.")
+        forms.tell(request, error)
     else:
         done = "banned" if form.cleaned_data["state"] == Agent.State.BANNED else "readmitted"
         messages.success(request, f"Agent {agent.name} is {done}; every domain is compiled anew.")

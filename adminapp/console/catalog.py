@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from adminapp.catalog import mapping, selectors, services
 from adminapp.catalog.models import EventType
 from adminapp.catalog.selectors import ResolvedAttribute, TypeNode
-from adminapp.console import forms
+from adminapp.console import forms, risks
 from adminapp.console.pages import in_domain, managers_only, show
 from adminapp.core.errors import Conflict, Invalid, ServiceError
 from adminapp.identity.models import Domain
@@ -92,6 +92,7 @@ def _page(
         branches=branches(nodes),
         chosen=chosen,
         rows=list(_rows(domain, chosen)) if chosen else [],
+        risks=risks.risks(request.user, domain, chosen.type) if chosen else [],
         is_split=bool(chosen) and chosen.type.name in privacy.active_splits(domain),
         policies=policies.policies(request.user, domain).filter(event_type__in=_line(nodes, chosen))
         if chosen

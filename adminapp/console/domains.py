@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from adminapp.catalog import selectors as catalog
 from adminapp.console import agents
 from adminapp.console.pages import in_domain, show, signed_in
-from adminapp.distribution import selectors
+from adminapp.distribution import history, selectors
 from adminapp.distribution.selectors import DomainProgress
 from adminapp.identity import selectors as identity
 from adminapp.identity.models import Domain
@@ -64,6 +64,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @in_domain
 def detail(request: HttpRequest, domain: Domain) -> HttpResponse:
     user = request.user
+    holdings = [h for h in agents.holdings(user) if h.entry.domain == domain.name]
     return show(
         request,
         "console/domains/detail.html",
@@ -76,7 +77,9 @@ def detail(request: HttpRequest, domain: Domain) -> HttpResponse:
         memberships=identity.memberships(user, domain),
         subject_attributes=catalog.subject_attributes(user, domain),
         progress=selectors.domain_progress(domain),
-        holdings=[h for h in agents.holdings(user) if h.entry.domain == domain.name],
+        holdings=holdings,
+        lanes=history.lanes(domain, [h.agent.name for h in holdings]),
+        lane_hours=history.HOURS_SHOWN,
         counts={
             "principals": identity.principals(user, domain).count(),
             "policies": domain.policies.count(),

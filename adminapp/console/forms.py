@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django import forms
+from django.contrib import messages
+from django.http import HttpRequest
 
-from adminapp.core.errors import Invalid, Problem
+from adminapp.core.authority import AuthorityError
+from adminapp.core.errors import AwaitingApproval, Invalid, Problem, ServiceError
 from adminapp.identity.models import ApiToken, Principal
 from adminapp.policies.models import Policy
 from policyengine.bundles.encoded import MAX_LIMIT_COUNT, MAX_LIMIT_SECONDS
@@ -72,8 +75,8 @@ class StateForm(VersionForm):
         return state
 
 
-class RevokeForm(VersionForm):
-    """Revocation, confirmed by typing the principal's name."""
+class EndForm(StyledForm):
+    """Revocation, confirmed by typing a name."""
 
     reason = forms.CharField(
         label="Why",
@@ -96,6 +99,21 @@ class RevokeForm(VersionForm):
         if typed != self._name:
             raise forms.ValidationError(f"This is not the name; type {self._name} to confirm.")
         return typed
+
+
+class BurnForm(EndForm):
+    """Another alias for an attribute, confirmed by typing its name."""
+
+    reason = forms.CharField(
+        label="Why",
+        max_length=500,
+        help_text="Stands in the audit.",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+
+
+class RevokeForm(EndForm, VersionForm):
+    """Revocation of a principal as it was when the page was opened."""
 
 
 class TokenForm(StyledForm):
@@ -248,6 +266,22 @@ class AppointForm(StyledForm):
         super().__init__(*args, **kwargs)
         self.known = list(known)
         self.fields["name"].widget.attrs["list"] = "known-appointments"
+
+
+def tell(request: HttpRequest, error: ServiceError, begin: str = "Nothing was changed") -> None:
+    """Say on the next page what a service refused; what waits for a second person goes on up.
+
+    Raises:
+        AwaitingApproval: the middleware leads to the change set that waits.
+    """
+    if isinstance(error, AwaitingApproval):
+        raise error
+    if isinstance(error, Invalid):
+        messages.error(request, f"{begin}. " + " ".join(said_by(error)))
+    elif isinstance(error, AuthorityError):
+        messages.error(request, f"{begin}: the trusted authority does not answer.")
+    else:
+        messages.error(request, f"{begin}: {error.message}.")
 
 
 def said_by(error: Invalid) -> list[str]:

@@ -15,6 +15,7 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 
 from adminapp.console import access
+from adminapp.identity import permissions
 from adminapp.identity.models import Domain
 
 View = Callable[..., HttpResponse]
@@ -97,12 +98,17 @@ NAVIGATION = (
         (
             Item("classification", "Classification", "tags", scoped=True),
             Item("splits", "Split over overlays", "git-compare", scoped=True),
+            Item("risks", "Accepted risks", "alert-triangle", scoped=True),
         ),
     ),
+    Group("Federation", (Item("agreements", "Agreements", "link", scoped=True),)),
     Group(
         "Operations",
         (
             Item("agents", "Agents", "server", key="a"),
+            Item("enrolments", "Enrolment", "fingerprint"),
+            Item("root", "Root of trust", "file-certificate"),
+            Item("rollouts", "Rollouts", "arrow-right", scoped=True),
             Item("revocations", "Revocations", "user-off", scoped=True, key="r"),
             Item("jobs", "Jobs", "activity", scoped=True),
         ),
@@ -162,6 +168,18 @@ def managers_only(view: View) -> View:
         if not access.may_change(request.user, domain):
             raise PermissionDenied(f"only managers of {domain.title or domain.name} may do this")
         return view(request, domain, *args, **kwargs)
+
+    return checked
+
+
+def operators_only(view: View) -> View:
+    """For views under `signed_in` that are the operators'."""
+
+    @wraps(view)
+    def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not permissions.is_operator(request.user):
+            raise PermissionDenied("only operators may do this")
+        return view(request, *args, **kwargs)
 
     return checked
 

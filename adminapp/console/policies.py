@@ -18,6 +18,7 @@ from adminapp.console import brokerview, diffs, forms, words
 from adminapp.console.pages import Crumb, in_domain, managers_only, show
 from adminapp.console.tables import PolicyTable, configured
 from adminapp.core.errors import Conflict, ServiceError
+from adminapp.distribution import usage
 from adminapp.identity.models import Domain
 from adminapp.policies import reach, selectors, services
 from adminapp.policies.language import Language
@@ -104,6 +105,7 @@ def detail(request: HttpRequest, domain: Domain, name: str) -> HttpResponse:
         holders=found.size(policy=policy.name),
         shown=SHOWN,
         reading=_in_words(policy, selectors.language(domain)),
+        use=usage.of_policy(policy),
     )
 
 

@@ -15,11 +15,12 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from adminapp.catalog import selectors as catalog
 from adminapp.catalog.models import SubjectAttribute
-from adminapp.console import diffs, forms
+from adminapp.console import diffs, forms, rolesessions
 from adminapp.console.pages import Crumb, in_domain, managers_only, show
 from adminapp.console.tables import PrincipalTable, configured
 from adminapp.core.errors import Conflict, Invalid, Problem, ServiceError
 from adminapp.distribution import selectors as distribution
+from adminapp.distribution import usage
 from adminapp.identity import ports, selectors, services
 from adminapp.identity.models import Agent, Domain, Overlay, Principal
 from adminapp.policies import reach
@@ -100,8 +101,13 @@ def _detail(
         else [],
         appointments=held.order_by("-starts"),
         appoint=appoint or forms.AppointForm(known=_known_appointments(domain)),
-        revocation=distribution.revocations(request.user).filter(principal=principal).first(),
+        revocation=distribution.revocations(request.user)
+        .filter(principal=principal, kind="principal")
+        .first(),
         now=timezone.now(),
+        subscriptions=usage.of_subscriptions(domain, principal.handle),
+        sessions=rolesessions.sessions(request.user, principal),
+        by_session=roles.by_session(domain),
     )
 
 

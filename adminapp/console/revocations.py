@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from adminapp.agreements import selectors as agreements
+from adminapp.agreements.models import Agreement
 from adminapp.console import words
 from adminapp.console.pages import in_domain, show
 from adminapp.console.tables import RevocationTable, configured
-from adminapp.distribution import selectors
-from adminapp.distribution.models import Revocation
+from adminapp.distribution import receipts, selectors, usage
+from adminapp.distribution.models import Revocation, Rollout, RolloutMember
 from adminapp.distribution.selectors import Timeline
 from adminapp.identity.models import Domain
 
@@ -27,6 +30,8 @@ TOLD = {
     "keys": "keys renewed",
     "attempt": "attempt",
     "unreachable": "not reached",
+    "principals": "principals concerned",
+    "rights": "rights ended",
 }
 
 
@@ -45,7 +50,14 @@ def index(request: HttpRequest, domain: Domain) -> HttpResponse:
         parts={"rows": "console/revocations/_rows.html"},
         table=configured(request, RevocationTable(found)),
         any=found.exists(),
+        agreements=_agreements(request, domain),
     )
+
+
+def _agreements(request: HttpRequest, domain: Domain) -> list[Agreement]:
+    """Those in force, by which others come in or go out: they have no page of their own."""
+    found = agreements.agreements(request.user, domain).in_force()
+    return list(found.select_related("provider", "consumer"))
 
 
 @require_safe
@@ -53,10 +65,11 @@ def index(request: HttpRequest, domain: Domain) -> HttpResponse:
 def detail(request: HttpRequest, domain: Domain, uid: str) -> HttpResponse:
     timeline = _timeline(request, domain, uid)
     revocation = timeline.revocation
+    members = list(revocation.rollout.members.all()) if revocation.rollout else []
     return show(
         request,
         "console/revocations/detail.html",
-        title=f"Revocation of {revocation.principal.name}",
+        title=f"Revocation of {revocation.what}",
         area="revocations",
         question=revocation.reason,
         domain=domain,
@@ -66,7 +79,13 @@ def detail(request: HttpRequest, domain: Domain, uid: str) -> HttpResponse:
         revocation=revocation,
         steps=list(steps(timeline)),
         stopped=stopped(timeline),
-        members=revocation.rollout.members.all() if revocation.rollout else [],
+        phases=phases(timeline, members),
+        switching=switches(revocation),
+        enforced_by=receipts.enforced_by(revocation),
+        now=timezone.now(),
+        together=_together(request, revocation),
+        check=usage.check(revocation),
+        members=members,
         receipt=json.dumps(timeline.receipt, indent=2, sort_keys=True, ensure_ascii=False)
         if timeline.receipt
         else "",
@@ -85,6 +104,14 @@ def receipt(request: HttpRequest, domain: Domain, uid: str) -> HttpResponse:
     name = f"receipt-{domain.name}-{timeline.revocation.uid[:8]}.json"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
+
+
+def _together(request: HttpRequest, revocation: Revocation) -> list[Revocation]:
+    """The others of the same act: an agent is revoked in each domain that it served."""
+    if not revocation.batch:
+        return []
+    found = selectors.revocations(request.user).filter(batch=revocation.batch)
+    return list(found.exclude(pk=revocation.pk).order_by("domain__name"))
 
 
 def _timeline(request: HttpRequest, domain: Domain, uid: str) -> Timeline:
@@ -107,6 +134,76 @@ class Step:
     tone: str
     icon: str
     details: tuple[tuple[str, str], ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a revocation, as it is drawn.
+
+    Args:
+        title: what is done in it.
+        state: `done`, `now` or `later`.
+        done: how many of `total` are through, where it can be counted.
+        total: 0 where it cannot.
+        what: what is counted.
+    """
+
+    title: str
+    state: str
+    done: int = 0
+    total: int = 0
+    what: str = ""
+
+
+def switches(revocation: Revocation) -> bool:
+    """Whether new keys or a new epoch come with it; what only taken away needs no switch."""
+    rollout = revocation.rollout
+    if rollout is None:
+        return False
+    new = rollout.epoch_to_id is not None or rollout.blind_to_id is not None
+    return new or rollout.key_epochs.exists()
+
+
+_AT = {"noticed": 0, "applying": 1, "recomputing": 1, "staging": 2, "switching": 3, "draining": 4}
+
+
+def phases(timeline: Timeline, members: Sequence[RolloutMember]) -> list[Phase]:
+    """Its parts in their order, from what agents signed and the job reported."""
+    revocation, told = timeline.revocation, stopped(timeline)
+    here = [member for member in members if not member.skipped_in]
+    parts: list[tuple[str, int, int, str]] = [
+        ("Agents stop", told.confirmed, told.agents, "agents confirmed")
+    ]
+    if revocation.rollout is None and not revocation.moves_epoch:
+        parts.append(("The policy is taken up", 0, 0, ""))
+    else:
+        job = timeline.job
+        rows = (job.rows_done, job.rows_total) if job is not None else (0, 0)
+        parts += [
+            ("Encodings replaced", *rows, "encodings"),
+            ("Agents get them", _count(here, "staged_at"), len(here), "hold them"),
+        ]
+    if switches(revocation):
+        parts += [
+            ("All switch", _count(here, "switched_at"), len(here), "switched"),
+            ("Old ones run out", _count(here, "retired_at"), len(here), "dropped them"),
+        ]
+    parts.append(("Receipt", 0, 0, ""))
+    # Without a switch it may still be `draining` for a moment, while the receipt is signed.
+    at = min(_AT.get(str(revocation.state), len(parts)), len(parts))
+    if revocation.completed is None:
+        at = min(at, len(parts) - 1)
+    if revocation.completed is None and revocation.rollout is not None:
+        over = revocation.rollout.state == Rollout.State.COMPLETE
+        at = len(parts) - 1 if over else at
+    return [
+        Phase(title, "done" if place < at else "now" if place == at else "later", *counted)
+        for place, (title, *counted) in enumerate(parts)
+    ]
+
+
+def _count(members: Iterable[RolloutMember], moment: str) -> int:
+    return sum(getattr(member, moment) is not None for member in members)
 
 
 @dataclass(frozen=True)
@@ -136,8 +233,11 @@ def stopped(timeline: Timeline) -> Stopped:
 def steps(timeline: Timeline) -> Iterator[Step]:
     """The recorded events in words, in the order in which they happened."""
     began = timeline.revocation.created
+    switching = switches(timeline.revocation)
     for event in timeline.events:
-        words_of = words.revocation_event(event.kind, str(event.detail.get("agent", "")))
+        words_of = words.revocation_event(
+            event.kind, str(event.detail.get("agent", "")), switching=switching
+        )
         yield Step(
             title=words_of.label,
             at=event.at,

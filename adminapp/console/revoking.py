@@ -9,6 +9,7 @@ from django.views.decorators.http import require_http_methods
 
 from adminapp.console import forms, impact, principals
 from adminapp.console.pages import in_domain, managers_only, show
+from adminapp.console.stepup import confirmed_lately
 from adminapp.core.errors import Conflict, Invalid
 from adminapp.distribution import services
 from adminapp.identity.models import Domain, Principal
@@ -17,6 +18,7 @@ from adminapp.identity.models import Domain, Principal
 @require_http_methods(["GET", "HEAD", "POST"])
 @in_domain
 @managers_only
+@confirmed_lately
 def revoke(request: HttpRequest, domain: Domain, name: str) -> HttpResponse:
     """First what it would do; then, with the name typed, the revocation itself."""
     principal = principals.find(request, domain, name)
@@ -77,5 +79,5 @@ def _revoke_page(
         status=status,
         principal=principal,
         form=form,
-        impact=impact.of(principal),
+        impact=impact.of(principal, request.user),
     )

@@ -10,6 +10,8 @@ from django.views.decorators.http import require_safe
 
 from adminapp.console import words
 from adminapp.console.pages import in_domain, show
+from adminapp.distribution import usage
+from adminapp.distribution.usage import Use
 from adminapp.identity import selectors as identity
 from adminapp.identity.models import Domain, Principal
 from adminapp.policies import selectors as policies
@@ -35,6 +37,7 @@ class Row:
     holders: list[Principal]
     policies: list[Policy]
     findings: list[RoleFinding]
+    use: Use
 
 
 @require_safe
@@ -44,6 +47,8 @@ def index(request: HttpRequest, domain: Domain) -> HttpResponse:
     having = selectors.activations(domain, principals=[each.pk for each in principals])
     named = list(policies.policies(request.user, domain))
     found = findings(domain)
+    effective = selectors.effective_roles(domain)
+    uses = usage.of_roles(domain, [each.row.name for each in effective])
     rows = [
         Row(
             role=each.row,
@@ -56,8 +61,9 @@ def index(request: HttpRequest, domain: Domain) -> HttpResponse:
             holders=_holders(having, each.row.name, principals),
             policies=[policy for policy in named if _speaks_of(policy, each.row.name)],
             findings=[one for one in found if one.role == each.row.name],
+            use=uses[each.row.name],
         )
-        for each in selectors.effective_roles(domain)
+        for each in effective
     ]
     return show(
         request,

@@ -117,16 +117,22 @@ class ChangeSetTable(ConsoleTable):
 
 
 class RevocationTable(ConsoleTable):
-    principal = tables.Column(order_by="principal__name", verbose_name="Who")
+    what = tables.Column(
+        order_by="principal__name", verbose_name="What", accessor="pk", empty_values=()
+    )
+    kind = tables.Column()
     state = tables.Column()
     reason = tables.Column(orderable=False)
     actor = tables.Column(order_by="actor__username", verbose_name="By", empty_values=())
     created = tables.Column(verbose_name="Began")
     completed = tables.Column(empty_values=(), verbose_name="Took")
 
-    def render_principal(self, record: Any) -> SafeString:
+    def render_what(self, record: Any) -> SafeString:
         url = reverse("console:revocation", args=[record.domain.name, record.uid])
-        return _link(url, record.principal.name)
+        return _link(url, record.what)
+
+    def render_kind(self, record: Any) -> str:
+        return str(record.get_kind_display())
 
     def render_state(self, record: Any) -> SafeString:
         return chip("revocation", record.state)
@@ -165,8 +171,17 @@ class JobTable(ConsoleTable):
     def render_state(self, record: Any) -> SafeString:
         return chip("job", record.state)
 
-    def render_rows_done(self, record: Any) -> str:
-        return f"{record.rows_done:,} of {record.rows_total:,}"
+    def render_rows_done(self, record: Any) -> Any:
+        said = f"{record.rows_done:,} of {record.rows_total:,}"
+        if record.state != "running":
+            return said
+        return format_html(
+            '{}<progress max="{}" value="{}" aria-label="Job {}"></progress>',
+            said,
+            record.rows_total or 1,
+            record.rows_done,
+            record.uid[:8],
+        )
 
     def render_started(self, record: Any) -> Any:
         return moment(record.started)

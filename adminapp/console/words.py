@@ -26,11 +26,35 @@ _TERMS: dict[str, dict[str, Term]] = {
     "agent": {
         "current": Term("up to date", "good", "check"),
         "behind": Term("behind", "warn", "clock"),
+        "held": Term("waits for its stage", "info", "clock"),
         "silent": Term("silent", "bad", "plug-connected"),
         "waiting": Term("waiting for first contact", "", "circle-dashed"),
+        "contradicts": Term("claims what was not built for it", "bad", "alert-circle"),
         "active": _ACTIVE,
         "rejected": Term("refused a bundle", "bad", "circle-x"),
         "banned": Term("banned", "bad", "ban"),
+    },
+    "rollout": {
+        "running": Term("on its way", "info", "loader-2"),
+        "stopped": Term("stopped", "bad", "alert-circle"),
+        "complete": Term("complete", "good", "checks"),
+        "aborted": Term("taken back", "warn", "history"),
+        "superseded": Term("replaced by a later change"),
+    },
+    "standing": {
+        "held": Term("waits for its stage", "", "clock"),
+        "waiting": Term("not acknowledged yet", "info", "loader-2"),
+        "applied": Term("applied", "good", "checks"),
+        "rejected": Term("refused it", "bad", "circle-x"),
+        "silent": Term("silent", "bad", "plug-connected"),
+        "contradicts": Term("claims what was not built for it", "bad", "alert-circle"),
+        "skipped": Term("nobody waits for it", "warn", "minus"),
+    },
+    "span": {
+        "applied": Term("in force", "good", "check"),
+        "silent": Term("silent: its lease had ended", "bad", "plug-connected"),
+        "contradicts": Term("claims what was not built for it", "bad", "alert-circle"),
+        "none": Term("holds nothing"),
     },
     "lease": {
         "running": Term("running", "good", "check"),
@@ -72,6 +96,7 @@ _TERMS: dict[str, dict[str, Term]] = {
     },
     "revocation": {
         "noticed": Term("stopping agents", "warn", "clock"),
+        "applying": Term("agents take up the policy", "info", "stack-2"),
         "recomputing": Term("recomputing", "info", "loader-2"),
         "staging": Term("staging", "info", "stack-2"),
         "switching": Term("switching", "info", "refresh"),
@@ -85,6 +110,7 @@ _TERMS: dict[str, dict[str, Term]] = {
         "done": Term("done", "good", "check"),
         "complete": Term("done", "good", "check"),
         "failed": Term("failed", "bad", "alert-circle"),
+        "superseded": Term("overtaken"),
     },
     "bundle": {
         "built": Term("built", "", "stack-2"),
@@ -105,6 +131,49 @@ _TERMS: dict[str, dict[str, Term]] = {
         "applied": Term("applied", "good", "checks"),
         "rejected": Term("rejected", "bad", "ban"),
         "withdrawn": Term("withdrawn", "", "x"),
+    },
+    "enrolment": {
+        "pending": Term("waits for you", "warn", "clock"),
+        "confirmed": Term("takes part", "good", "check"),
+        "refused": Term("refused", "bad", "ban"),
+        "expired": Term("nobody decided", "", "clock"),
+        "replaced": Term("enrolled anew", "", "refresh"),
+    },
+    "import": {
+        "waiting": Term("waits", "", "clock"),
+        "checking": Term("being checked", "info", "loader-2"),
+        "writing": Term("being written", "info", "loader-2"),
+        "done": Term("done", "good", "checks"),
+        "refused": Term("refused", "bad", "circle-x"),
+        "cancelled": Term("stopped", "warn", "x"),
+        "failed": Term("failed", "bad", "alert-circle"),
+    },
+    "risk": {
+        "holds": Term("holds", "info", "check"),
+        "soon": Term("ends soon", "warn", "clock"),
+        "over": Term("over", "bad", "alert-circle"),
+    },
+    "form": {
+        "whole": Term("everything"),
+        "delta": Term("what changed"),
+    },
+    "agreement": {
+        "proposed": Term("proposed", "info", "mail"),
+        "countered": Term("other terms proposed", "info", "mail"),
+        "accepted": Term("agreed on", "good", "checks"),
+        "withdrawn": Term("withdrawn", "warn", "ban"),
+        "rejected": Term("refused", "warn", "circle-x"),
+        "lapsed": Term("over: its time has ended"),
+    },
+    "side": {
+        "provider": Term("side that opens its events"),
+        "consumer": Term("side that is let in"),
+    },
+    "opened": {"subscribe": Term("receive"), "publish": Term("publish")},
+    "fleet": {
+        "open": Term("lets agents in", "info", "check"),
+        "full": Term("has all of its agents", "good", "checks"),
+        "over": Term("over"),
     },
     "enabled": {"yes": Term("in force", "good", "check"), "no": Term("switched off", "", "minus")},
 }
@@ -152,6 +221,7 @@ def action(code: str) -> str:
 _REVOCATION_EVENTS = {
     "revoked": Term("T0: revoked; stop notices are on their way", "info", "user-off"),
     "notice-applied": Term("{agent} stopped serving it", "good", "bolt"),
+    "applying": Term("The new policy goes to the agents", "info", "stack-2"),
     "recomputing": Term("New keys; every encoding is to be computed anew", "info", "loader-2"),
     "recomputed": Term("Every encoding is computed anew", "good", "check"),
     "recompute-failed": Term("The computation failed", "bad", "alert-circle"),
@@ -167,9 +237,23 @@ _REVOCATION_EVENTS = {
 }
 
 
-def revocation_event(kind: str, agent: str = "") -> Term:
-    """What a recorded event of a revocation means; unknown kinds are shown as they are."""
+_WITHOUT_SWITCH = {
+    "recomputing": Term("The encodings of those concerned are to be replaced", "info", "loader-2"),
+    "recomputed": Term("They are replaced", "good", "check"),
+    "staging": Term("The change goes to the agents", "info", "stack-2"),
+    "agent-staged": Term("{agent} holds the change", "good", "check"),
+}
+
+
+def revocation_event(kind: str, agent: str = "", *, switching: bool = True) -> Term:
+    """What a recorded event of a revocation means; unknown kinds are shown as they are.
+
+    Args:
+        switching: whether new keys or a new epoch came with it.
+    """
     known = _REVOCATION_EVENTS.get(kind)
+    if not switching:
+        known = _WITHOUT_SWITCH.get(kind, known)
     if known is None:
         return Term(action(kind).capitalize(), "info", "check")
     return Term(known.label.format(agent=agent or "an agent"), known.tone, known.icon)

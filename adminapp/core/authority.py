@@ -7,17 +7,36 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
+from adminapp.core.authorityanswers import (
+    BlindClient,
+    IssuedCertificate,
+    JournalHead,
+    RootStatus,
+    SignedLog,
+)
 from policyengine.bundles.anchors import TrustAnchors
 from policyengine.errors import DecodeError
 from policyengine.primitives import canonical
+
+__all__ = [
+    "AuthorityClient",
+    "AuthorityError",
+    "AuthorityUnavailable",
+    "BlindClient",
+    "IssuedCertificate",
+    "JournalHead",
+    "RevisionRefused",
+    "RootStatus",
+    "SignedLog",
+    "get_authority",
+]
 
 MAX_ANSWER = 16 * 2**20
 
@@ -26,38 +45,12 @@ class AuthorityError(Exception):
     """The authority answered that it will not do this."""
 
 
+class RevisionRefused(AuthorityError):
+    """The authority has signed this revision with another content, or a newer one."""
+
+
 class AuthorityUnavailable(AuthorityError):
     """The authority does not answer; nothing was signed or made."""
-
-
-@dataclass(frozen=True)
-class SignedLog:
-    """What the authority has signed of the audit.
-
-    Args:
-        public: the key that checkpoints verify with.
-        size: number of entries of the newest one, 0 before the first.
-        root: root of the tree over them.
-    """
-
-    public: bytes
-    size: int
-    root: bytes
-
-
-@dataclass(frozen=True)
-class BlindClient:
-    """A client to be enrolled in a blind epoch.
-
-    Args:
-        handle: its handle.
-        variants: for each variant of its subject the tokens, sorted.
-        recipient: its public sealing key.
-    """
-
-    handle: str
-    variants: tuple[tuple[str, ...], ...]
-    recipient: bytes
 
 
 class AuthorityClient:
@@ -73,23 +66,57 @@ class AuthorityClient:
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
 
+    def __del__(self) -> None:
+        self._drop()  # nobody may be left to close it
+
     def anchors(self) -> TrustAnchors:
         """The public keys that agents and clients pin."""
         return TrustAnchors.from_json(self._call("anchors"))
 
-    def sign(self, purpose: str, context: bytes, payload: bytes) -> bytes:
-        """A signature with the key of `purpose` (policy, notice, lease or receipt)."""
+    def root(self, *, after: int = 0) -> RootStatus:
+        """The root in force, with the signed roots that lead there from version `after`."""
+        answer = self._call("root", after=after)
+        return RootStatus(
+            version=int(answer["version"]),
+            expires=int(answer["expires"]),
+            fingerprint=str(answer["fingerprint"]),
+            self_made=answer["self_made"] is True,
+            roots=canonical.unb64(answer["roots"]),
+        )
+
+    def sign(
+        self,
+        purpose: str,
+        context: bytes,
+        payload: bytes,
+        *,
+        about: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """A signature with the key of `purpose` (policy, notice, lease or receipt).
+
+        `about` is what the authority's journal is to keep of a notice beside what it says.
+        """
+        more = {} if about is None else {"about": dict(about)}
         answer = self._call(
             "sign",
             purpose=purpose,
             context_b64=canonical.b64(context),
             payload_b64=canonical.b64(payload),
+            **more,
         )
         return canonical.unb64(answer["signature"])
+
+    def signed_revision(self, domain: str) -> int:
+        """The highest revision of a domain that was signed for anybody; 0 before the first."""
+        return int(self._call("signed_revision", domain=domain)["revision"])
 
     def create_key(self, key_id: str) -> str:
         """A fresh key, wrapped for keeping in the database."""
         return str(self._call("create_key", key_id=key_id)["wrapped"])
+
+    def rewrap(self, key_id: str, wrapped: str) -> str:
+        """The same wrapped key under the authority's newest key-encryption key."""
+        return str(self._call("rewrap", key_id=key_id, wrapped=wrapped)["wrapped"])
 
     def unwrap(self, key_id: str, wrapped: str) -> bytes:
         """An encoding or tag key in clear."""
@@ -131,16 +158,51 @@ class AuthorityClient:
             domain=domain,
             epoch=epoch,
             wrapped=wrapped,
-            clients=[
-                {
-                    "handle": client.handle,
-                    "variants": [list(tokens) for tokens in client.variants],
-                    "recipient": canonical.b64(client.recipient),
-                }
-                for client in clients
-            ],
+            clients=[_written(client) for client in clients],
         )
         return [canonical.unb64(sealed) for sealed in answer["sealed"]]
+
+    def filter_key(
+        self,
+        domain: str,
+        epoch: int,
+        wrapped: str,
+        *,
+        revision: int,
+        client: BlindClient,
+        event_type: str,
+        names: Sequence[str],
+        reads: Mapping[str, Sequence[Sequence[str]]],
+    ) -> bytes:
+        """A client's keys narrowed to what a filter reads, sealed for that client.
+
+        Args:
+            domain: the domain.
+            epoch: number of the blind epoch.
+            wrapped: its master.
+            revision: of the policies that `reads` is from.
+            client: as it was enrolled in that epoch.
+            event_type: the filter's type.
+            names: the attributes that it tests.
+            reads: hidden attribute -> the ways to be allowed to read it, each the tokens that it
+                takes together.
+
+        Raises:
+            AuthorityError: no way is open to the client, or it was not enrolled with these tokens;
+                the message says which.
+        """
+        answer = self._call(
+            "filter_key",
+            domain=domain,
+            epoch=epoch,
+            wrapped=wrapped,
+            revision=revision,
+            client=_written(client),
+            event_type=event_type,
+            filter=list(names),
+            reads={name: [list(tokens) for tokens in ways] for name, ways in reads.items()},
+        )
+        return canonical.unb64(answer["sealed"])
 
     def share_blind(
         self,
@@ -188,6 +250,29 @@ class AuthorityClient:
         )
         return [canonical.unb64(sealed) for sealed in answer["sealed"]]
 
+    def certificate_authority(self) -> str:
+        """The certificate in PEM of who issues certificates to agents and clients."""
+        return str(self._call("certificate_authority")["certificate"])
+
+    def issue_certificate(
+        self, *, kind: str, name: str, enrolment: str, request: str, seconds: int
+    ) -> IssuedCertificate:
+        """A certificate for TLS over the key of a request, for an `agent` or a `client`."""
+        answer = self._call(
+            "issue_certificate",
+            kind=kind,
+            name=name,
+            enrolment=enrolment,
+            request=request,
+            seconds=seconds,
+        )
+        return IssuedCertificate(
+            pem=str(answer["certificate"]),
+            serial=str(answer["serial"]),
+            begins=float(answer["begins"]),
+            ends=float(answer["ends"]),
+        )
+
     def audit_log(self) -> SignedLog:
         """The public key of the audit's checkpoints, and what was signed of the audit last."""
         answer = self._call("audit_log")
@@ -211,6 +296,15 @@ class AuthorityClient:
         )
         return str(answer["note"])
 
+    def journal_head(self) -> JournalHead:
+        """How far the authority's own journal is."""
+        answer = self._call("journal_head")
+        return JournalHead(size=int(answer["size"]), digest=str(answer["digest"]))
+
+    def journal_entries(self, *, after: int, limit: int) -> list[dict[str, Any]]:
+        """Entries of the authority's journal from the one after `after` on; at most 500."""
+        return list(self._call("journal_entries", after=after, limit=limit)["entries"])
+
     def close(self) -> None:
         """Let go of the connection; the next call opens another."""
         with self._lock:
@@ -220,6 +314,8 @@ class AuthorityClient:
         frame = canonical.dumps({"op": operation, **fields})
         with self._lock:
             answer = self._exchange_or_reconnect(frame)
+        if answer.get("ok") is not True and answer.get("code") == "revision":
+            raise RevisionRefused(str(answer.get("error")))
         if answer.get("ok") is not True:
             raise AuthorityError(str(answer.get("error", "refused")))
         return answer["result"]
@@ -275,6 +371,14 @@ class AuthorityClient:
             with contextlib.suppress(OSError):
                 self._connection.close()
         self._connection = None
+
+
+def _written(client: BlindClient) -> dict[str, Any]:
+    return {
+        "handle": client.handle,
+        "variants": [list(tokens) for tokens in client.variants],
+        "recipient": canonical.b64(client.recipient),
+    }
 
 
 @lru_cache(maxsize=8)

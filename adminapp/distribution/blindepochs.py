@@ -74,6 +74,16 @@ def forget(domain: Domain, handle: str) -> None:
     keys.filter(kind=BlindKey.Kind.CLIENT, name=handle).update(sealed=b"", wanted="")
 
 
+def lose(domain: Domain, handle: str, reason: str) -> None:
+    """Drop what was sealed for a client whose keys somebody else may have; another epoch follows
+    where it held any. Inside a change.
+    """
+    held = current(domain)
+    if held is not None and held.keys.filter(kind=BlindKey.Kind.CLIENT, name=handle).exists():
+        note_due(held, reason)
+    forget(domain, handle)
+
+
 def due(domain: Domain) -> bool:
     """Whether another epoch is to follow the current one."""
     held = current(domain)

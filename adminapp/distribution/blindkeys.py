@@ -26,6 +26,12 @@ def rings(domain: Domain) -> tuple[Ring, ...]:
     return tuple(Ring(epoch, domain.name) for epoch in blindepochs.live(domain))
 
 
+def enrolled(epoch: BlindEpoch, client: BlindClient) -> bool:
+    """Whether the keys that a client has in an epoch are of exactly these tokens."""
+    rows = epoch.keys.filter(kind=Kind.CLIENT, name=client.handle, wanted=_fingerprint(client))
+    return rows.exists()
+
+
 @dataclass
 class Ring:
     """What was sealed in one epoch, and what is sealed when it is asked for.

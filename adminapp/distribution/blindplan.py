@@ -102,6 +102,20 @@ class BlindPlan:
             if self.terms.get(name)
         }
 
+    def ways(self, subject: PlainSubject, name: str, attribute: str) -> Variants:
+        """By which tokens a client may read a hidden attribute of a type.
+
+        A rule that compares an attribute of the reader with one of the event asks of this reader
+        for the value that it has. What it lacks something for is left out.
+        """
+        held = [set(tokens) for tokens in self.readers.get(subject.handle, ())]
+        found = {
+            tuple(sorted({*term.subject, *own}))
+            for term in self.terms.get(name, {}).get(attribute, ())
+            for own in _compared(term, subject)
+        }
+        return tuple(sorted(way for way in found if any(set(way) <= each for each in held)))
+
     def told(self, subject: PlainSubject, published: Iterable[str]) -> tuple[Literal, ...]:
         """What else a publisher of these types must test events for: equality and presence.
 
@@ -226,6 +240,15 @@ def _own(each: PolicyConjunction, subject: PlainSubject) -> list[Literal]:
         for join in each.joins
         for values in subject.variants
         if join.left in values
+    ]
+
+
+def _compared(term: ReadTerm, subject: PlainSubject) -> list[set[str]]:
+    """What a term's comparisons ask of each variant of a reader that can be compared."""
+    return [
+        {literal_token(Literal(left, "==", values[left])) for left, _ in term.joins}
+        for values in subject.variants
+        if all(left in values for left, _ in term.joins)
     ]
 
 

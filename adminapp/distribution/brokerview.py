@@ -116,7 +116,7 @@ def _agent(
     scopes = set(epoch.keys.values_list("scope", flat=True))
     if not {f"agent:{agent.name}", f"overlay:{agent.overlay}"} <= scopes:
         return AgentView(agent.name, agent.overlay, ())
-    key = epochs.agent_key(epoch, agent.name)
+    blinding = epochs.blinding(epoch, agent.name)
     tag_key = epochs.tag_key(epoch, agent.overlay)
     held = _held(epoch, agent)
     plan = plan_agent(domain, agent, epochs.capacity(parameters))
@@ -124,7 +124,7 @@ def _agent(
     return AgentView(
         agent=agent.name,
         overlay=agent.overlay,
-        rules=tuple(_rule(rule, key, tag_key, held, parameters) for rule in rules),
+        rules=tuple(_rule(rule, blinding, tag_key, held, parameters) for rule in rules),
     )
 
 
@@ -135,12 +135,12 @@ def _held(epoch: EncodingEpoch, agent: PlainAgent) -> dict[encodings.Place, byte
 
 def _rule(
     rule: PlainRule,
-    key: bytes,
+    blinding: epochs.Blinding,
     tag_key: bytes,
     held: dict[encodings.Place, bytes],
     parameters: Parameters,
 ) -> RuleView:
-    name = encodings.rule_id(rule, key)
+    name = encodings.rule_id(rule, blinding)
     encoded = held.get((encodings.Kind.RULE, name, 0), b"")
     subjects = [place for place in held if place[0] == encodings.Kind.SUBJECT]
     granted = {  # by handle: one of several encodings of a client suffices

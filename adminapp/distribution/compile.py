@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cached_property
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import F, Max
+from django.db.models.functions import Greatest
 from django.utils import timezone
 
-from adminapp.core.authority import get_authority
+from adminapp.core.authority import RevisionRefused, get_authority
 from adminapp.distribution import (
     blindepochs,
     blindkeys,
     comparators,
     contents,
+    decisionlogs,
     delivery,
+    deltas,
     epochs,
     keyepochs,
+    numbering,
     rollouts,
+    roots,
+    stages,
 )
 from adminapp.distribution.contents import Snapshot
 from adminapp.distribution.gather import gather, steady
-from adminapp.distribution.models import Bundle, Compilation, Notice
-from adminapp.distribution.plan import longest_conjunction
+from adminapp.distribution.models import Bundle, Compilation, Notice, Recipient
+from adminapp.distribution.plan import PlainDomain, longest_conjunction
 from adminapp.distribution.recipients import recipient
 from adminapp.identity.models import Domain
 from policyengine.bundles import addresses
+from policyengine.bundles.deltas import Delta
+from policyengine.bundles.entries import Entries, take_apart
 from policyengine.bundles.envelope import SealedBundle, build_bundle
+from policyengine.bundles.limits import MAX_CHUNK
 from policyengine.bundles.model import AgentContent, ClientContent, ComparatorContent
 from policyengine.primitives.canonical import dumps, unb64
 from policyengine.primitives.hashing import digest
@@ -39,32 +49,51 @@ RENEW_BEFORE = timedelta(days=3, hours=12)
 
 @dataclass(frozen=True)
 class Job:
-    """One bundle to be made: for whom, sealed to which key, holding what."""
+    """One bundle to be made: for whom, sealed to which key, holding what.
+
+    Args:
+        fingerprint: of what an agent is to hold, where its domain is rolled out by stages.
+        waits: whether it is an agent whose stage is not in force: it gets a bundle only where
+            something else than policies changed for it.
+    """
 
     address: str
     recipient: bytes
     content: AgentContent | ClientContent | ComparatorContent
+    fingerprint: str = ""
+    waits: bool = False
 
-    @property
+    @cached_property
+    def entries(self) -> Entries:
+        """The content taken apart."""
+        return take_apart(self.content)
+
+    @cached_property
     def content_hash(self) -> str:
-        """Tells whether a client's content changed; an agent's wraps are new every time."""
+        """Tells whether the content changed; an agent hears of every revision."""
         if isinstance(self.content, AgentContent):
-            return ""
+            return self.fingerprint
         return digest(dumps(self.content.to_json()))
 
 
 def compile_domain(domain_id: int) -> int:
     """Make the bundles of the domain's newest revision; returns that revision.
 
-    Older revisions that were waiting are skipped: a bundle is whole, so only the newest matters.
+    Older revisions that were waiting are skipped: a bundle leads from what was acknowledged to
+    the newest, or is whole, so only the newest matters.
     """
     done, _ = Compilation.objects.get_or_create(domain_id=domain_id)
     if done.revision >= Domain.objects.values_list("revision", flat=True).get(pk=domain_id):
         return done.revision
     began = timezone.now()
     snapshot = _snapshot(domain_id)
-    for job in _jobs(snapshot):
-        _build(snapshot, job)
+    views = stages.take_in(domain=done.domain, plain=snapshot.domain)
+    try:
+        for job in _jobs(snapshot, views):
+            _build(snapshot, job)
+    except RevisionRefused:
+        numbering.overtake(domain_id, snapshot.domain.revision)
+        return done.revision
     # Last: a compile that was cut off is done again.
     Compilation.objects.filter(pk=done.pk, revision__lt=snapshot.domain.revision).update(
         revision=snapshot.domain.revision, at=began
@@ -86,16 +115,29 @@ def _follow_up(snapshot: Snapshot) -> None:
 def rebuild(bundle_id: int) -> None:
     """Make a bundle again so that it stands alone, for an audience that holds something else."""
     old = Bundle.objects.select_related("domain").defer("message").filter(pk=bundle_id).first()
-    if old is None or old.revision < old.domain.revision:
+    if old is None or _another_follows(old):
         return
     snapshot = _snapshot(old.domain_id)
-    for job in _jobs(snapshot):
+    for job in _jobs(snapshot, stages.views(old.domain, snapshot.domain)):
         if job.address == old.audience:
-            _replace(snapshot, job, old)
+            try:
+                _replace(snapshot, job, old)
+            except RevisionRefused:
+                numbering.overtake(old.domain_id, snapshot.domain.revision)
+
+
+def _another_follows(old: Bundle) -> bool:
+    """Whether a newer bundle is there or about to be made; an agent whose stage is not in force
+    gets none for the newest revision.
+    """
+    compiled = Compilation.objects.filter(domain=old.domain, revision__gte=old.domain.revision)
+    newest = _newest(old.domain_id, old.audience)
+    return not compiled.exists() or (newest is not None and newest.revision > old.revision)
 
 
 def _snapshot(domain_id: int) -> Snapshot:
     keyepochs.ensure(Domain.objects.get(pk=domain_id))
+    decisionlogs.ensure_key(Domain.objects.get(pk=domain_id))
     snapshot = steady(domain_id, _read)
     if _make_room(snapshot):
         snapshot = steady(domain_id, _read)
@@ -137,7 +179,7 @@ def _read(domain: Domain) -> Snapshot:
     )
 
 
-def _jobs(snapshot: Snapshot) -> Iterator[Job]:
+def _jobs(snapshot: Snapshot, views: stages.Views) -> Iterator[Job]:
     """Agents first: they enforce, and publishers must not be ahead of them.
 
     One after the other, so that agents do not wait for what clients' keys cost to make.
@@ -153,15 +195,29 @@ def _jobs(snapshot: Snapshot) -> Iterator[Job]:
         yield Job(
             addresses.audience("agent", agent.name),
             agent.sealing_key,
-            contents.agent_content(snapshot, agent),
+            contents.agent_content(_seen(snapshot, views.of(agent.name)), agent),
+            _fingerprint(snapshot, views, agent.name),
+            views.waits(agent.name),
         )
-    for subject in snapshot.domain.subjects:
+    told = _seen(snapshot, views.clients)
+    for subject in told.domain.subjects:
         if subject.homes:
             yield Job(
                 addresses.audience("client", subject.handle),
                 subject.sealing_key,
-                contents.client_content(snapshot, subject),
+                contents.client_content(told, subject),
             )
+
+
+def _seen(snapshot: Snapshot, domain: PlainDomain) -> Snapshot:
+    return snapshot if domain is snapshot.domain else replace(snapshot, domain=domain)
+
+
+def _fingerprint(snapshot: Snapshot, views: stages.Views, agent: str) -> str:
+    """Of what an agent is to hold, its epochs included."""
+    seen = views.fingerprint(agent)
+    held = [[each.number, str(each.state)] for each in snapshot.epochs]
+    return digest(dumps([seen, held])) if seen else ""
 
 
 def _build(snapshot: Snapshot, job: Job) -> None:
@@ -171,8 +227,19 @@ def _build(snapshot: Snapshot, job: Job) -> None:
     if newest is not None and _still_good(newest, job):
         return
     previous = _previous(snapshot.domain.id, job.address)
-    sealed = _seal(snapshot, job, previous)
-    _store(snapshot, job, sealed)
+    delta = deltas.choose(snapshot.domain.id, job.address, previous, job.entries)
+    sealed, root = _seal(snapshot, job, previous, delta)
+    _store(snapshot, job, sealed, root, Bundle.Form.DELTA if delta else Bundle.Form.WHOLE)
+    _note_tag_keys(snapshot, job)
+
+
+def _note_tag_keys(snapshot: Snapshot, job: Job) -> None:
+    """Keep in mind who can make tags of an epoch: the end of its rights asks for another one."""
+    keys = job.content.tag_keys if isinstance(job.content, ClientContent) else ()
+    newest = max((key.epoch for key in keys), default=0)
+    if newest:
+        row = recipient(job.address, Domain.objects.get(pk=snapshot.domain.id))
+        Recipient.objects.filter(pk=row.pk).update(tag_epoch=Greatest(F("tag_epoch"), newest))
 
 
 def _newest(domain_id: int, address: str) -> Bundle | None:
@@ -183,13 +250,15 @@ def _newest(domain_id: int, address: str) -> Bundle | None:
 def _still_good(newest: Bundle, job: Job) -> bool:
     """A client hears of a revision only when it changes something for it.
 
-    An agent hears of every one: its acknowledgement is the proof that the change arrived.
+    An agent hears of every one, since its acknowledgement is the proof that the change arrived,
+    unless it waits for its stage: then it must not hear of what the change is about.
     """
-    if isinstance(job.content, AgentContent):
+    if isinstance(job.content, AgentContent) and not job.waits:
         return False
     fresh = newest.expires_at - timezone.now() > RENEW_BEFORE
     return (
         fresh
+        and newest.root_version == roots.version()
         and newest.state not in (Bundle.State.REJECTED, Bundle.State.SUPERSEDED)
         and newest.content_hash == job.content_hash
     )
@@ -199,14 +268,30 @@ def _previous(domain_id: int, address: str) -> str:
     """The digest that the bundle follows, or "" for one that stands alone.
 
     It follows the last one that was applied only when nothing came after that: what is still on
-    its way may be in force by the time that this one arrives.
+    its way may be in force by the time that this one arrives. Nothing stands on a bundle under
+    an older root.
     """
     newest = _newest(domain_id, address)
-    applied = newest is not None and newest.state == Bundle.State.APPLIED
-    return newest.digest if newest is not None and applied else ""
+    if newest is None or newest.state != Bundle.State.APPLIED:
+        return ""
+    return newest.digest if newest.root_version == roots.version() else ""
 
 
-def _seal(snapshot: Snapshot, job: Job, previous: str) -> SealedBundle:
+def _seal(
+    snapshot: Snapshot, job: Job, previous: str, delta: Delta | None = None
+) -> tuple[SealedBundle, int]:
+    """Sign and seal; returns the bundle and the version of the root that it goes with."""
+    while True:
+        version = roots.version()
+        sealed = _sealed(snapshot, job, previous, delta, version)
+        # A root that came into force meanwhile may have another key for it.
+        if roots.version() == version:
+            return sealed, version
+
+
+def _sealed(
+    snapshot: Snapshot, job: Job, previous: str, delta: Delta | None, root_version: int
+) -> SealedBundle:
     authority = get_authority()
     now = timezone.now()
     return build_bundle(
@@ -216,15 +301,17 @@ def _seal(snapshot: Snapshot, job: Job, previous: str) -> SealedBundle:
         previous=previous,
         issued=int(now.timestamp()),
         expires=int((now + LIFETIME).timestamp()),
-        root_version=authority.anchors().root_version,
+        root_version=root_version,
         content=job.content,
         sign=lambda context, payload: authority.sign("policy", context, payload),
         recipient=job.recipient,
+        delta=delta,
+        chunk=MAX_CHUNK,
     )
 
 
 @transaction.atomic
-def _store(snapshot: Snapshot, job: Job, sealed: SealedBundle) -> None:
+def _store(snapshot: Snapshot, job: Job, sealed: SealedBundle, root: int, form: str) -> None:
     rows = Bundle.objects.filter(audience=job.address, domain_id=snapshot.domain.id)
     rows.filter(revision__lt=snapshot.domain.revision, state__in=delivery.UNACKNOWLEDGED).update(
         state=Bundle.State.SUPERSEDED
@@ -233,30 +320,55 @@ def _store(snapshot: Snapshot, job: Job, sealed: SealedBundle) -> None:
         audience=job.address,
         domain_id=snapshot.domain.id,
         revision=snapshot.domain.revision,
-        defaults=_columns(job, sealed),
+        defaults={**_columns(job, sealed, root), "form": form},
     )
     if created:
+        deltas.remember(bundle, sealed, job.entries.outline)
         recipient(job.address, bundle.domain)
         delivery.request_push(bundle)
 
 
 @transaction.atomic
 def _replace(snapshot: Snapshot, job: Job, old: Bundle) -> None:
-    sealed = _seal(snapshot, job, previous="")
+    sealed, root = _seal(snapshot, job, previous="")
     row, _ = Bundle.objects.update_or_create(
         audience=job.address,
         domain_id=snapshot.domain.id,
         revision=snapshot.domain.revision,
-        defaults={**_columns(job, sealed), "state": Bundle.State.BUILT, "reason": ""},
+        defaults={
+            **_columns(job, sealed, root),
+            "form": Bundle.Form.WHOLE,
+            "state": Bundle.State.BUILT,
+            "reason": "",
+            "replaced": _replaced(old, snapshot.domain.revision),
+        },
     )
+    deltas.remember(row, sealed, job.entries.outline)
     delivery.request_resend(row)
 
 
-def _columns(job: Job, sealed: SealedBundle) -> dict[str, object]:
+def _keys(job: Job) -> dict[str, dict[str, str]]:
+    """Epochs of keys that an agent holds with it, by group and number."""
+    found: dict[str, dict[str, str]] = {}
+    if isinstance(job.content, AgentContent):
+        for wrap in job.content.wraps:
+            found.setdefault(wrap.group, {})[str(wrap.epoch)] = wrap.state
+        for ring in job.content.blind:
+            found.setdefault("blind", {})[str(ring.epoch)] = ring.state
+    return found
+
+
+def _replaced(old: Bundle, revision: int) -> list[str]:
+    return [*old.replaced, old.digest] if old.revision == revision else []
+
+
+def _columns(job: Job, sealed: SealedBundle, root: int) -> dict[str, object]:
     return {
+        "root_version": root,
         "digest": sealed.digest,
         "content_hash": job.content_hash,
-        "size": len(sealed.message),
+        "keys": _keys(job),
+        "size": sealed.size,
         "message": sealed.message,
         "expires_at": timezone.now() + LIFETIME,
     }

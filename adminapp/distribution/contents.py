@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from adminapp.core.authority import BlindClient, get_authority
-from adminapp.distribution import blindkeys, encodings, epochs
+from adminapp.core.authority import BlindClient
+from adminapp.distribution import blindkeys, encodings, epochs, keywraps
 from adminapp.distribution.blindplan import BlindPlan
 from adminapp.distribution.models import EncodingEpoch
 from adminapp.distribution.plan import (
@@ -34,7 +34,6 @@ from policyengine.bundles.model import (
     EpochContent,
     HomeAgent,
     TagKey,
-    Wrap,
 )
 from policyengine.bundles.ordered import OrderedColumn
 from policyengine.events import EventTypes, TypeSpec
@@ -98,11 +97,12 @@ def agent_content(snapshot: Snapshot, agent: PlainAgent) -> AgentContent:
             for client in domain.at_home(agent)
         ),
         epochs=tuple(_epoch_content(domain, agent, epoch) for epoch in snapshot.epochs),
-        wraps=_wraps(domain, agent, address),
+        wraps=keywraps.wraps_for(domain, agent, address),
         notices_through=snapshot.notices.get(address, 0),
         blind=_agent_blind(snapshot, agent),
         ordered=_columns(snapshot),
         splits=_parts_over(domain, agent.overlay),
+        decisions=domain.decisions,
     )
 
 
@@ -225,9 +225,10 @@ def _ordered(snapshot: Snapshot, subject: PlainSubject) -> tuple[OrderKey, ...]:
 
 def _epoch_content(domain: PlainDomain, agent: PlainAgent, epoch: EncodingEpoch) -> EpochContent:
     parameters = epochs.parameters_of(epoch)
-    key = epochs.agent_key(epoch, agent.name)
+    held = epochs.blinding(epoch, agent.name)
+    key = held.key
     plan = plan_agent(domain, agent, epochs.capacity(parameters))
-    items = encodings.items_of(plan, key)
+    items = encodings.items_of(plan, held)
     encoded = encodings.encode(epoch, agent.id, items, key, parameters)
     # Of its own: neither a routing tag nor an encoding can be tested with it.
     proving = any(rule.proof_tokens for rule in plan.rules)
@@ -236,7 +237,7 @@ def _epoch_content(domain: PlainDomain, agent: PlainAgent, epoch: EncodingEpoch)
         epoch=epoch.number,
         state=epoch.state,
         parameters=parameters.to_json(),
-        rules=_rules(plan, key, (epochs.tag_key(epoch, agent.overlay), proof_key), encoded),
+        rules=_rules(plan, held, (epochs.tag_key(epoch, agent.overlay), proof_key), encoded),
         subjects=tuple(
             EncodedSubject(
                 handle,
@@ -254,14 +255,14 @@ def _epoch_content(domain: PlainDomain, agent: PlainAgent, epoch: EncodingEpoch)
 
 def _rules(
     plan: AgentPlan,
-    key: bytes,
+    held: epochs.Blinding,
     tag_keys: tuple[bytes, bytes],
     encoded: Mapping[encodings.Place, bytes],
 ) -> tuple[EncodedRule, ...]:
     found: list[EncodedRule] = []
     tag_key, proof_key = tag_keys
     for rule in plan.rules:
-        name = encodings.rule_id(rule, key)
+        name = encodings.rule_id(rule, held)
         found.append(
             EncodedRule(
                 id=name,
@@ -280,27 +281,6 @@ def _rules(
             )
         )
     return tuple(found)
-
-
-def _wraps(domain: PlainDomain, agent: PlainAgent, address: str) -> tuple[Wrap, ...]:
-    authority = get_authority()
-    return tuple(
-        Wrap(
-            group=held.group,
-            epoch=held.epoch,
-            sealed=authority.wrap_for(
-                held.key_id,
-                held.wrapped,
-                group=held.group,
-                epoch=held.epoch,
-                recipient=agent.sealing_key,
-                audience=address,
-            ),
-            state=held.state,
-        )
-        for held in domain.wraps
-        if agent.name in held.agents
-    )
 
 
 def _homes(domain: PlainDomain, places: Mapping[str, str]) -> tuple[HomeAgent, ...]:

@@ -6,20 +6,26 @@ receipt, and as applied only on the audience's signed acknowledgement.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Max, Q
+from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
 from adminapp.core.authority import get_authority
-from adminapp.distribution.models import Bundle, Notice
+from adminapp.distribution import roots
+from adminapp.distribution.batches import chunked
+from adminapp.distribution.models import Bundle, Notice, Recipient, Revocation
 from adminapp.distribution.recipients import sealing_key_of
+from adminapp.identity.models import Domain
 from adminapp.outbox import relay
 from adminapp.outbox import services as outbox
 from policyengine.bundles import addresses, messages
 
 RESEND_AFTER = timedelta(seconds=15)
+TOGETHER = 20
+"""So many notices go to the broker at once, which then waits for its receipts once."""
 UNACKNOWLEDGED = (Bundle.State.BUILT, Bundle.State.SENT, Bundle.State.RECEIVED)
 
 
@@ -42,9 +48,16 @@ def request_resend(bundle: Bundle) -> None:
     outbox.put(topic="push", key=f"push:{bundle.pk}:r{stamp}", payload={"bundle": bundle.pk})
 
 
-def request_notice(notice: Notice) -> None:
-    """Have a notice sent ahead of everything else."""
-    outbox.put(topic="notice", key=f"notice:{notice.pk}:0", payload={"notice": notice.pk})
+def request_notices(revocation: Revocation) -> None:
+    """Have a revocation's notices sent ahead of everything else: one piece of work for all of
+    them, so that the last agent does not wait for as many pieces as there are agents.
+    """
+    key = f"{_notices_of(revocation.pk)}0"
+    outbox.put(topic="notice", key=key, payload={"revocation": revocation.pk})
+
+
+def _notices_of(revocation_id: int) -> str:
+    return f"notices:{revocation_id}:"
 
 
 def restart(bundle: Bundle) -> None:
@@ -59,13 +72,21 @@ def request_rebuild(bundle: Bundle) -> None:
     outbox.put(topic="rebuild", key=f"rebuild:{bundle.pk}:{stamp}", payload={"bundle": bundle.pk})
 
 
-def bundle_parcel(bundle_id: int) -> Parcel | None:
-    """What to send for a bundle, or None when it was superseded or acknowledged meanwhile."""
+def bundle_parcels(bundle_id: int) -> list[Parcel]:
+    """What to send for a bundle, in order; nothing when it was superseded or acknowledged."""
     bundle = Bundle.objects.select_related("domain").filter(pk=bundle_id).first()
     if bundle is None or bundle.state not in UNACKNOWLEDGED:
-        return None
-    payload = bytes(bundle.message)
-    return _parcel(bundle.audience, "bundle", bundle.domain.name, payload)
+        return []
+    chunks = bundle.chunks.values_list("message", flat=True)
+    sealed = [("bundle", bundle.message), *(("chunk", chunk) for chunk in chunks)]
+    queue = addresses.control_queue(bundle.audience)
+    return [
+        *(Parcel(queue, body) for body in roots.with_bundle(bundle)),
+        *(
+            _parcel(bundle.audience, kind, bundle.domain.name, bytes(payload))
+            for kind, payload in sealed
+        ),
+    ]
 
 
 def bundle_sent(bundle_id: int) -> None:
@@ -76,44 +97,58 @@ def bundle_sent(bundle_id: int) -> None:
     Bundle.objects.filter(pk=bundle_id, state=Bundle.State.SENT).update(sent_at=timezone.now())
 
 
-def notice_parcel(notice_id: int) -> Parcel | None:
-    """What to send for a notice, sealed now if it was not yet, or None once it is applied."""
-    notice = (
-        Notice.objects.select_related("domain", "revocation__principal")
-        .filter(pk=notice_id)
+def unsent_notices(revocation_id: int) -> list[list[int]]:
+    """Which notices of a revocation are to be sent, a few together: those never sent first.
+
+    Few at a time, because the first agents need not wait until the last one's was signed.
+    """
+    waiting = Notice.objects.filter(revocation=revocation_id).exclude(state=Notice.State.APPLIED)
+    found = waiting.order_by(F("sent_at").asc(nulls_first=True), "pk").values_list("pk", flat=True)
+    return list(chunked(found, TOGETHER))
+
+
+def notice_parcels(notice_ids: Sequence[int]) -> list[Parcel]:
+    """What to send for notices, sealed now where they were not yet; nothing for applied ones."""
+    notices = (
+        Notice.objects.select_related("domain", "revocation__principal", "revocation__domain")
+        .filter(pk__in=notice_ids)
         .exclude(state=Notice.State.APPLIED)
-        .first()
+        .order_by("pk")
     )
-    if notice is None:
-        return None
-    if notice.message is None:
-        _seal(notice)
-    return _parcel(notice.audience, "notice", notice.domain.name, bytes(notice.message))
+    return [
+        _parcel(notice.audience, "notice", notice.domain.name, _sealed(notice))
+        for notice in notices
+    ]
 
 
-def notice_sent(notice_id: int) -> None:
-    """The broker has it in its keeping."""
-    Notice.objects.filter(pk=notice_id, state=Notice.State.BUILT).update(state=Notice.State.SENT)
-    Notice.objects.filter(pk=notice_id).exclude(state=Notice.State.APPLIED).update(
-        sent_at=timezone.now()
-    )
+def notices_sent(notice_ids: Sequence[int]) -> None:
+    """The broker has them in its keeping."""
+    rows = Notice.objects.filter(pk__in=notice_ids)
+    rows.filter(state=Notice.State.BUILT).update(state=Notice.State.SENT)
+    rows.exclude(state=Notice.State.APPLIED).update(sent_at=timezone.now())
 
 
 def resend_unacknowledged(now: datetime | None = None) -> int:
     """Ask again for everything that was sent and not acknowledged in time; returns how much."""
     moment = now or timezone.now()
     late = moment - RESEND_AFTER
-    bundles = [_again("push", "bundle", pk, moment) for pk in _late_bundles(late)]
-    notices = [_again("notice", "notice", pk, moment) for pk in _late_notices(late)]
-    return sum(bundles) + sum(notices)
+    bundles = [_again("push", f"push:{pk}:", {"bundle": pk}, moment) for pk in _late_bundles(late)]
+    return sum(bundles) + sum(_notices_again(pk, late, moment) for pk in _late_notices(late))
 
 
-def _again(topic: str, name: str, pk: int, moment: datetime) -> bool:
+def _notices_again(revocation_id: int, late: datetime, moment: datetime) -> int:
+    # Sealed anew: the key that signed them may be one of an older root.
+    count = _unheard(late).filter(revocation=revocation_id).update(message=None)
+    again = _again("notice", _notices_of(revocation_id), {"revocation": revocation_id}, moment)
+    return count if again else 0
+
+
+def _again(topic: str, prefix: str, payload: dict[str, int], moment: datetime) -> bool:
     """Ask once more, unless asking before has not been dealt with (the broker may be away)."""
-    if relay.waiting(prefix=f"{topic}:{pk}:"):
+    if relay.waiting(prefix=prefix):
         return False
     stamp = int(moment.timestamp() * 1000)
-    outbox.put(topic=topic, key=f"{topic}:{pk}:{stamp}", payload={name: pk})
+    outbox.put(topic=topic, key=f"{prefix}{stamp}", payload=payload)
     return True
 
 
@@ -124,17 +159,44 @@ def _late_bundles(late: datetime) -> list[int]:
 
 
 def _late_notices(late: datetime) -> list[int]:
-    waiting = Notice.objects.exclude(state=Notice.State.APPLIED)
-    found = waiting.filter(
+    """Revocations with notices that were not acknowledged in time."""
+    found = _unheard(late).order_by("revocation").values_list("revocation", flat=True)
+    return list(found.distinct())
+
+
+def _unheard(late: datetime) -> QuerySet[Notice]:
+    return Notice.objects.exclude(state=Notice.State.APPLIED).filter(
         Q(sent_at__lt=late) | Q(sent_at__isnull=True, revocation__created__lt=late)
     )
-    return list(found.values_list("pk", flat=True))
 
 
 def newest_notice(audience: str, domain_id: int) -> int:
     """The number of the last notice written for an audience, 0 when there is none."""
     found = Notice.objects.filter(audience=audience, domain_id=domain_id)
     return found.aggregate(top=Max("number"))["top"] or 0
+
+
+def last_numbers(domain: Domain, audiences: Iterable[str]) -> dict[str, int]:
+    """The number of the last notice of each audience; the next one is one more.
+
+    INVARIANT: numbers count on without holes for each audience and domain, so that a lease's
+    minimum proves that every notice before it arrived too. What an audience says that it holds
+    counts as well: after a restore it may know notices that the database has forgotten.
+    """
+    found = dict.fromkeys(audiences, 0)
+    for chunk in chunked(list(found)):
+        mine = {"audience__in": chunk, "domain": domain}
+        written = Notice.objects.filter(**mine).order_by().values_list("audience")
+        said = Recipient.objects.filter(**mine).values_list("audience", "notice")
+        for address, number in (*written.annotate(top=Max("number")), *said):
+            found[address] = max(found[address], number)
+    return found
+
+
+def _sealed(notice: Notice) -> bytes:
+    if notice.message is None:
+        _seal(notice)
+    return bytes(notice.message)
 
 
 def _seal(notice: Notice) -> None:
@@ -145,17 +207,36 @@ def _seal(notice: Notice) -> None:
         audience=notice.audience,
         domain=notice.domain.name,
         revocation=revocation.uid,
-        deny=(revocation.principal.handle,),
+        deny=_denied(revocation),
         reason="revoked",
         issued=int(revocation.created.timestamp()),
+        floors=messages.Floors.from_json(notice.floors),
     )
     sealed = messages.seal_notice(
         document,
-        sign=lambda context, payload: authority.sign("notice", context, payload),
+        sign=lambda context, payload: authority.sign(
+            "notice", context, payload, about=_about(revocation)
+        ),
         recipient=sealing_key_of(notice.audience),
     )
-    Notice.objects.filter(pk=notice.pk, message__isnull=True).update(message=sealed)
-    notice.refresh_from_db()
+    if Notice.objects.filter(pk=notice.pk, message__isnull=True).update(message=sealed):
+        notice.message = sealed
+    else:
+        notice.refresh_from_db()  # somebody else was quicker, and may have sent it
+
+
+def _about(revocation: Revocation) -> dict[str, str]:
+    """What the authority's journal is to know of it, for a database that has forgotten it."""
+    handle = revocation.principal.handle if revocation.principal else ""
+    named = {"kind": str(revocation.kind), "of": revocation.domain.name, "handle": handle}
+    return {**{name: str(value) for name, value in revocation.subject.items()}, **named}
+
+
+def _denied(revocation: Revocation) -> tuple[str, ...]:
+    """Handles that are denied for good: everything else ends with a newer policy."""
+    if revocation.kind != Revocation.Kind.PRINCIPAL or revocation.principal is None:
+        return ()
+    return (revocation.principal.handle,)
 
 
 def _parcel(audience: str, kind: str, domain: str, payload: bytes) -> Parcel:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from adminapp.distribution.epochs import Blinding
 from adminapp.distribution.models import EncodedItem, EncodingEpoch
 from adminapp.distribution.plan import AgentPlan, PlainRule
 from policyengine.anonset import Parameters, encode_many
@@ -31,13 +32,15 @@ class Item:
         kind: `subject` or `rule`.
         key: the subject's handle, or the rule's identifier.
         position: which of the subject's conjunctions; 0 for a rule.
-        tokens: what it says.
+        tokens: what it says, as it is encoded.
+        mark: of the key that it is encoded under; empty for the epoch's first.
     """
 
     kind: str
     key: str
     position: int
     tokens: tuple[str, ...]
+    mark: str = ""
 
     @property
     def place(self) -> Place:
@@ -46,30 +49,60 @@ class Item:
 
     @property
     def tokens_hash(self) -> str:
-        """Tells whether an encoding that is kept still says the same."""
-        return digest(dumps(list(self.tokens)))
+        """Tells whether an encoding that is kept still says the same, under the same key."""
+        return digest(dumps([self.mark, list(self.tokens)] if self.mark else list(self.tokens)))
 
 
-def rule_id(rule: PlainRule, key: bytes) -> str:
+@dataclass(frozen=True)
+class Encoded:
+    """One encoding that came out of a run, with the digest of its tokens."""
+
+    agent: str
+    kind: str
+    key: str
+    position: int
+    encoded: bytes
+    tokens_hash: str
+
+    def item(self, epoch_id: int, agent_id: int) -> EncodedItem:
+        """The row that keeps it."""
+        return EncodedItem(
+            epoch_id=epoch_id,
+            agent_id=agent_id,
+            kind=self.kind,
+            key=self.key,
+            position=self.position,
+            encoded=self.encoded,
+            tokens_hash=self.tokens_hash,
+        )
+
+
+def rule_id(rule: PlainRule, held: Blinding) -> str:
     """The identifier of a rule at one agent in one epoch.
 
     A bound value never shows in it: it is keyed like the encoding, or an agent could guess
-    values until an identifier fits.
+    values until an identifier fits. Where its attribute got another alias, it is another one.
     """
     plain = f"{rule.policy}.{rule.conjunction}"
     if not rule.binding:
         return plain
-    return f"{plain}.{prf(key, 'portcullis/rule-id/v1', *rule.binding, size=8).hex()}"
+    said = held.disguised(rule.subject_tokens)
+    aliases = () if said == rule.subject_tokens else said
+    short = prf(held.key, "portcullis/rule-id/v1", *rule.binding, *aliases, size=8)
+    return f"{plain}.{short.hex()}"
 
 
-def items_of(plan: AgentPlan, key: bytes) -> list[Item]:
+def items_of(plan: AgentPlan, held: Blinding) -> list[Item]:
     """Everything that an agent's plan needs encoded."""
     subjects = [
-        Item(Kind.SUBJECT, name, number, held)
+        Item(Kind.SUBJECT, name, number, held.disguised(tokens), held.mark)
         for name, variants in plan.subjects.items()
-        for number, held in enumerate(variants)
+        for number, tokens in enumerate(variants)
     ]
-    rules = [Item(Kind.RULE, rule_id(rule, key), 0, rule.subject_tokens) for rule in plan.rules]
+    rules = [
+        Item(Kind.RULE, rule_id(rule, held), 0, held.disguised(rule.subject_tokens), held.mark)
+        for rule in plan.rules
+    ]
     return subjects + rules
 
 
@@ -90,7 +123,7 @@ def encode(
     }
     missing = [item for place, item in wanted.items() if place not in usable]
     made = _make(missing, key, parameters)
-    _keep(epoch, agent_id, missing, made)
+    store([_encoded("", item, made).item(epoch.pk, agent_id) for item in missing])
     _forget([row.pk for place, row in kept.items() if place not in wanted])
     return {place: bytes(encoded) for place, encoded in {**usable, **made}.items()}
 
@@ -112,22 +145,16 @@ def _make(items: Iterable[Item], key: bytes, parameters: Parameters) -> dict[Pla
     return made
 
 
-def _keep(
-    epoch: EncodingEpoch, agent_id: int, items: Iterable[Item], made: dict[Place, bytes]
-) -> None:
-    rows = [
-        EncodedItem(
-            epoch=epoch,
-            agent_id=agent_id,
-            kind=item.kind,
-            key=item.key,
-            position=item.position,
-            encoded=made[item.place],
-            tokens_hash=item.tokens_hash,
-        )
-        for item in items
-    ]
-    store(rows)
+def encode_rows(
+    agent: str, items: Sequence[Item], key: bytes, parameters: Parameters
+) -> list[Encoded]:
+    """Encode an agent's items, as the pipeline would, in their order."""
+    made = _make(items, key, parameters)
+    return [_encoded(agent, item, made) for item in items]
+
+
+def _encoded(agent: str, item: Item, made: dict[Place, bytes]) -> Encoded:
+    return Encoded(agent, item.kind, item.key, item.position, made[item.place], item.tokens_hash)
 
 
 def store(rows: list[EncodedItem]) -> None:

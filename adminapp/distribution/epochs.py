@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from django.db.models import Max
 
 from adminapp.core.authority import get_authority
-from adminapp.distribution.models import EncodingEpoch, EncodingKey, RecomputeJob
+from adminapp.distribution.models import EncodingEpoch, EncodingKey
 from adminapp.identity.models import Domain
 from policyengine.anonset.parameters import Parameters, length_for, size_for
+from policyengine.attributes import token_attribute
 
 State = EncodingEpoch.State
 
@@ -17,6 +20,43 @@ State = EncodingEpoch.State
 # encoding says nothing about the conjunction (paper 000, corrected: pad to a fixed n).
 LADDER = (8, 16, 32, 64)
 LIVE = (State.STAGED, State.CURRENT, State.DRAINING)
+
+
+@dataclass(frozen=True)
+class Blinding:
+    """What one agent's encodings in one epoch are made under.
+
+    Args:
+        key: the key, in the clear.
+        generation: how often the agent was given another key in this epoch.
+        aliases: how often which attribute was given another alias since then.
+    """
+
+    key: bytes
+    generation: int = 0
+    aliases: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Blinding(generation={self.generation}, aliases={dict(self.aliases)}, key=...)"
+
+    @property
+    def mark(self) -> str:
+        """Tells encodings under one key from those under another."""
+        return f"key-{self.generation}" if self.generation else ""
+
+    def disguised(self, tokens: Iterable[str]) -> tuple[str, ...]:
+        """Tokens as they are encoded: those of a re-blinded attribute have other aliases.
+
+        An alias is a pseudo-random function of what stands here (paper 000, Algorithm 1), so
+        another text is another alias, and nobody without the key can link the two.
+        """
+        if not self.aliases:
+            return tuple(tokens)
+        return tuple(self._disguised(token) for token in tokens)
+
+    def _disguised(self, token: str) -> str:
+        count = self.aliases.get(token_attribute(token), 0)
+        return f"{count}|{token}" if count else token
 
 
 def rung_for(tokens: int, blind_probability: float = 0.5) -> int:
@@ -94,9 +134,16 @@ def ensure_keys(epoch: EncodingEpoch, agents: Iterable[str], overlays: Iterable[
         EncodingKey.objects.get_or_create(epoch=epoch, scope=scope, defaults={"wrapped": wrapped})
 
 
-def agent_key(epoch: EncodingEpoch, agent: str) -> bytes:
-    """The key that encodes for one agent in this epoch."""
-    return _key(epoch, f"agent:{agent}")
+def blinding(epoch: EncodingEpoch, agent: str) -> Blinding:
+    """What encodes for one agent in this epoch."""
+    row = EncodingKey.objects.get(epoch=epoch, scope=f"agent:{agent}")
+    return Blinding(_opened(epoch, row.scope, row.wrapped), row.generation, row.aliases)
+
+
+def staged_blinding(epoch: EncodingEpoch, agent: str, staged: Mapping[str, Any]) -> Blinding:
+    """What a run encodes for one agent under, before it comes into force."""
+    key = _opened(epoch, f"agent:{agent}", staged["wrapped"])
+    return Blinding(key, staged["generation"], staged["aliases"])
 
 
 def tag_key(epoch: EncodingEpoch, overlay: str) -> bytes:
@@ -118,13 +165,11 @@ def destroy(epoch: EncodingEpoch) -> int:
     return count
 
 
-def jobs_of(epoch: EncodingEpoch) -> RecomputeJob | None:
-    """The newest run over this epoch."""
-    return RecomputeJob.objects.filter(epoch=epoch).first()
-
-
 def _key(epoch: EncodingEpoch, scope: str) -> bytes:
-    wrapped = EncodingKey.objects.get(epoch=epoch, scope=scope).wrapped
+    return _opened(epoch, scope, EncodingKey.objects.get(epoch=epoch, scope=scope).wrapped)
+
+
+def _opened(epoch: EncodingEpoch, scope: str, wrapped: str) -> bytes:
     return get_authority().unwrap(key_id(epoch, scope), wrapped)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from django.utils import timezone
 from adminapp.agreements import effect
 from adminapp.agreements import selectors as agreements
 from adminapp.catalog import selectors as catalog
-from adminapp.distribution import foreign
+from adminapp.distribution import decisionlogs, foreign
 from adminapp.distribution.plan import (
     PlainAgent,
     PlainDomain,
@@ -78,7 +79,17 @@ def gather(domain: Domain) -> PlainDomain:
         agents=agents,
         wraps=_wraps(domain),
         splits=_splits(domain, spoken.types),
+        decisions=decisionlogs.settings_of(domain),
     )
+
+
+def with_policies(domain: Domain, plain: PlainDomain, rows: list[Policy]) -> PlainDomain:
+    """The same domain with other policies in the place of those of its newest revision."""
+    moment = timezone.now()
+    spoken = policies.language(domain, at=moment)
+    held = plain_policies(domain, spoken, at=moment, rows=rows)
+    openings = agreements.openings(domain)
+    return replace(plain, policies=foreign.policies(held, openings, spoken.types))
 
 
 def _agents(domain: Domain) -> tuple[PlainAgent, ...]:
@@ -115,7 +126,11 @@ def _subjects(domain: Domain, serving: set[str], *, marked: bool) -> tuple[Plain
 
 
 def plain_policies(
-    domain: Domain, spoken: Language, *, at: datetime | None = None
+    domain: Domain,
+    spoken: Language,
+    *,
+    at: datetime | None = None,
+    rows: list[Policy] | None = None,
 ) -> tuple[PlainPolicy, ...]:
     """What the policies in force permit, in normal form; one policy may come in several parts.
 
@@ -124,8 +139,9 @@ def plain_policies(
 
     Args:
         at: the moment that the language was built for, where it matters when a policy ends.
+        rows: the policies to go by; those of the newest revision where none are given.
     """
-    rows = policies.effective_rows(domain)
+    rows = policies.effective_rows(domain) if rows is None else rows
     ends = {} if at is None else policies.ends(domain, rows, spoken, after=at)
     found = [*policies.grants_of(rows, spoken), *policies.lowerings_of(rows, spoken)]
     return tuple(

@@ -39,7 +39,9 @@ def grant(asked: Audience, request: Request) -> bytes | None:
     every = {domain.name: domain for domain in asked.domains}
     if not every:
         return None
-    reports.record_held(asked.address, every, wish.held, at=wish.at)
+    reports.record_held(
+        asked.address, every, wish.held, at=wish.at, reads=wish.reads, root=wish.root
+    )
     domains = _current(every)
     sealed = _signed(asked, wish.nonce, domains)
     _note_leased(asked.address, domains)
@@ -78,6 +80,7 @@ def _seal(
         time=timezone.now().timestamp(),
         seconds={name: domains[name].lease_seconds for name in demanded},
         domains=demanded,
+        root=authority.anchors().root_version,
     )
     return messages.seal_lease(
         lease,

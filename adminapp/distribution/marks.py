@@ -12,17 +12,22 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import Count, Max, Sum
+from django.utils import timezone
 
 from adminapp.audit.models import TreeHead
 from adminapp.distribution.models import (
+    ActivityRun,
     Bundle,
     Notice,
+    PolicyRollout,
     Recipient,
     RecomputeJob,
     Revocation,
     RevocationEvent,
     Rollout,
 )
+from adminapp.enrolment import selectors as enrolment
+from adminapp.enrolment.models import Enrolment, Fleet
 from adminapp.identity.models import Agent, Domain
 
 
@@ -30,19 +35,34 @@ def read() -> dict[str, str]:
     """Topic -> mark. Topics of one domain end in `:<domain>`, the others are the platform's."""
     domains = dict(Domain.objects.values_list("pk", "name"))
     marks = {"agents": _agents(), "audit": _mark(TreeHead.objects.values_list("root"))}
+    marks["enrolments"] = _enrolments()
     marks |= _named("domain", domains, Domain.objects.values_list("pk", "revision", "version"))
     marks |= _named("revocations", domains, _revocations())
+    marks |= _named("rollouts", domains, _rollouts())
     marks |= _named("jobs", domains, _jobs())
     marks |= _named("bundles", domains, _bundles())
     return marks
 
 
 def _agents() -> str:
-    held = Recipient.objects.order_by("pk").values_list(
-        "pk", "revision", "notice", "state", "last_seen", "leased_until"
-    )
+    now = timezone.now()
+    held = [
+        # INVARIANT: nobody writes anything when a lease ends; that somebody fell silent is news.
+        (*row, leased_until is not None and leased_until > now)
+        for *row, leased_until in Recipient.objects.order_by("pk").values_list(
+            "pk", "revision", "notice", "state", "last_seen", "leased_until"
+        )
+    ]
     states = Agent.objects.order_by("pk").values_list("pk", "version")
     return _mark([*held, *states])
+
+
+def _enrolments() -> str:
+    """A request that nobody decided about ends by itself."""
+    rows = Enrolment.objects.order_by()
+    found = rows.aggregate(Count("pk"), Sum("version"))
+    waiting = enrolment.waiting(rows).order_by("pk").values_list("pk", "proven_at")
+    return _mark([found, Fleet.objects.aggregate(Count("pk"), Sum("version")), *waiting])
 
 
 def _revocations() -> Iterable[tuple[Any, ...]]:
@@ -55,10 +75,14 @@ def _revocations() -> Iterable[tuple[Any, ...]]:
     yield from notices.annotate(Count("pk")).order_by("domain_id", "state")
 
 
+def _rollouts() -> Iterable[tuple[Any, ...]]:
+    return PolicyRollout.objects.order_by("pk").values_list("domain_id", "pk", "version", "state")
+
+
 def _jobs() -> Iterable[tuple[Any, ...]]:
-    return RecomputeJob.objects.order_by("pk").values_list(
-        "domain_id", "pk", "version", "state", "rows_done", "stages"
-    )
+    fields = ("domain_id", "pk", "version", "state")
+    yield from RecomputeJob.objects.order_by("pk").values_list(*fields, "rows_done", "stages")
+    yield from ActivityRun.objects.order_by("pk").values_list(*fields, "attempts")
 
 
 def _bundles() -> Iterable[tuple[Any, ...]]:

@@ -23,6 +23,7 @@ from policyengine.attributes import (
     tokens_of,
     value_text,
 )
+from policyengine.bundles.decisions import DecisionSettings
 from policyengine.bundles.encoded import RateLimit
 
 BLIND_KINDS = frozenset({"searchable", "order-preserving"})
@@ -123,6 +124,7 @@ class PlainDomain:
     agents: tuple[PlainAgent, ...]
     wraps: tuple[PlainWrap, ...]
     splits: Mapping[str, tuple[Mapping[str, Any], ...]]
+    decisions: DecisionSettings | None = None
 
     @cached_property
     def subject_predicates(self) -> tuple[Predicate, ...]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from adminapp.audit import selectors as audit_selectors
 from adminapp.audit import services as audit
-from adminapp.distribution import delivery, rollouts, timeline
-from adminapp.distribution.models import Bundle, Notice, Recipient, Rollout
+from adminapp.distribution import delivery, history, rollouts, timeline
+from adminapp.distribution.models import Bundle, Notice, PolicyRollout, Recipient, Revocation
 from adminapp.distribution.recipients import Audience, recipient
 from adminapp.identity.models import Domain
 from policyengine.bundles import messages
@@ -19,6 +20,7 @@ from policyengine.bundles.framing import Request
 
 State = Recipient.State
 STRAY = "bundle.refused"
+CONTRADICTED = "acknowledgement.contradicted"
 STRAY_PAUSE = timedelta(minutes=1)
 
 
@@ -33,38 +35,80 @@ def acknowledge(sender: Audience, request: Request) -> None:
     if domain is None:
         return
     take = _bundle_ack if ack.what == "bundle" else _notice_ack
-    if take(domain, ack):
+    taken = take(domain, ack)
+    if taken or (ack.what == "bundle" and ack.status == "applied"):
+        # Also where nothing like that was built: what it says of itself is then shown as untrue.
         record_held(sender.address, {domain.name: domain}, ack.held, at=ack.at)
+    # That something arrived is shown; whoever waits, waits for it to be in force.
+    if taken and ack.status != "received":
         _wake(domain)
 
 
 def record_held(
-    address: str, domains: Mapping[str, Domain], held: Mapping[str, Mapping[str, Any]], *, at: int
+    address: str,
+    domains: Mapping[str, Domain],
+    held: Mapping[str, Mapping[str, Any]],
+    *,
+    at: int,
+    reads: Sequence[str] | None = None,
+    root: int | None = None,
 ) -> None:
-    """Keep what an audience says it holds of these domains, unless it said so before."""
+    """Keep what an audience says it holds of these domains, unless it said so before.
+
+    `reads` is what it says that it can read and `root` the root that it trusts; acknowledgements
+    (None) do not speak of them.
+    """
     for name, domain in domains.items():
         row = recipient(address, domain)
         # A report that is older than the last one was replayed or overtaken on the way.
         if at < row.reported_at:
             continue
-        _store(row, held.get(name), at)
+        said = {
+            "reads": row.reads if reads is None else [*reads],
+            "root_version": row.root_version if root is None else root,
+        }
+        _store(row, held.get(name), at, said)
 
 
-def _store(row: Recipient, report: Mapping[str, Any] | None, at: int) -> None:
+def _store(
+    row: Recipient, report: Mapping[str, Any] | None, at: int, said: Mapping[str, Any]
+) -> None:
     held = report or {"revision": 0, "digest": "", "notice": 0, "epochs": {}}
-    behind = held["revision"] < row.domain.revision
-    state = row.state if row.state == State.REJECTED and behind else _state(behind)
-    Recipient.objects.filter(pk=row.pk, reported_at__lte=at).update(
-        revision=held["revision"],
-        digest=held["digest"],
+    believed = history.proven(row, held)
+    news = _write(row, held, at, said, believed=believed)
+    if believed:
+        _settle(row, held)
+    elif news:
+        # Outside of that transaction: the audit's end is taken before any other row.
+        _note_contradiction(row=row, held=held)
+
+
+@transaction.atomic
+def _write(
+    row: Recipient, held: Mapping[str, Any], at: int, said: Mapping[str, Any], *, believed: bool
+) -> bool:
+    """Keep what it says; whether that is another revision than before.
+
+    `said` are columns that hold what it says beside that.
+    """
+    state = _state(row, held, believed)
+    mine = Recipient.objects.filter(pk=row.pk, reported_at__lte=at)
+    news = mine.exclude(revision=held["revision"], digest=held["digest"]).update(
+        revision=held["revision"], digest=held["digest"]
+    )
+    mine.update(
         notice=held["notice"],
         epochs=held["epochs"],
+        **said,
+        keys=history.keys_of(row, held) if believed else {},
         state=state,
         reason=row.reason if state == State.REJECTED else "",
         last_seen=timezone.now(),
         reported_at=at,
     )
-    _settle(row, held)
+    if news:
+        history.note(row, held, believed=believed)
+    return bool(news)
 
 
 def _settle(row: Recipient, held: Mapping[str, Any]) -> None:
@@ -81,8 +125,34 @@ def _settle(row: Recipient, held: Mapping[str, Any]) -> None:
     waiting.exclude(digest=held["digest"]).update(state=Bundle.State.SUPERSEDED)
 
 
-def _state(behind: bool) -> str:
+def _state(row: Recipient, held: Mapping[str, Any], believed: bool) -> str:
+    if not believed:
+        return State.CONTRADICTS
+    behind = held["revision"] < row.domain.revision
+    if row.state == State.REJECTED and behind:
+        return State.REJECTED
     return State.BEHIND if behind else State.APPLIED
+
+
+@audit.change
+def _note_contradiction(*, row: Recipient, held: Mapping[str, Any]) -> None:
+    """It signed that it holds what was never built for it.
+
+    It lies, somebody has its key, or this database was restored from before; one entry a minute.
+    """
+    minute = timezone.now() - STRAY_PAUSE
+    if audit_selectors.search(action=CONTRADICTED, object_id=row.audience, since=minute).exists():
+        return
+    kind, _, name = row.audience.partition(":")
+    audit.write(
+        actor=None,
+        action=CONTRADICTED,
+        domain_name=row.domain.name,
+        object_type=kind,
+        object_id=row.audience,
+        object_name=name,
+        after={"revision": held["revision"], "digest": held["digest"]},
+    )
 
 
 def _bundle_ack(domain: Domain, ack: messages.Acknowledgement) -> bool:
@@ -150,12 +220,14 @@ def _rejected(bundle: Bundle, ack: messages.Acknowledgement) -> None:
     Recipient.objects.filter(audience=bundle.audience, domain=bundle.domain_id).update(
         state=State.REJECTED, reason=ack.reason[:64]
     )
-    if ack.reason == "previous":
+    if ack.reason == "previous" or bundle.form == Bundle.Form.DELTA:
         # It holds another bundle than it acknowledged last: it needs one that stands alone.
         delivery.request_rebuild(bundle)
 
 
 def _notice_ack(domain: Domain, ack: messages.Acknowledgement) -> bool:
+    if ack.status == "received":
+        return False  # its `applied` follows at once, and says the same of what it holds
     notice = Notice.objects.filter(
         audience=ack.audience, domain=domain, number=ack.number
     ).select_related("revocation")
@@ -163,12 +235,14 @@ def _notice_ack(domain: Domain, ack: messages.Acknowledgement) -> bool:
     if found is None:
         return False
     if ack.status == "applied":
-        applied = notice.exclude(state=Notice.State.APPLIED).update(
-            state=Notice.State.APPLIED, acknowledged_at=timezone.now()
-        )
-        if applied:
-            agent = ack.audience.partition(":")[2]
-            timeline.note(found.revocation, "notice-applied", agent=agent, number=ack.number)
+        # Both or neither: who dies in between is told again, and would find it applied already.
+        with transaction.atomic():
+            applied = notice.exclude(state=Notice.State.APPLIED).update(
+                state=Notice.State.APPLIED, acknowledged_at=timezone.now()
+            )
+            if applied:
+                agent = ack.audience.partition(":")[2]
+                timeline.note(found.revocation, "notice-applied", agent=agent, number=ack.number)
     elif ack.status == "rejected":
         notice.exclude(state=Notice.State.APPLIED).update(state=Notice.State.REJECTED)
     return True
@@ -176,5 +250,12 @@ def _notice_ack(domain: Domain, ack: messages.Acknowledgement) -> bool:
 
 def _wake(domain: Domain) -> None:
     """Somebody may wait for just this acknowledgement."""
-    if Rollout.objects.filter(domain=domain).exclude(state=Rollout.State.COMPLETE).exists():
-        rollouts.request_advance(domain)
+    staged = PolicyRollout.objects.filter(domain=domain, state=PolicyRollout.State.RUNNING)
+    ended = (Revocation.State.COMPLETE, Revocation.State.FAILED)
+    # A guest's agents answer in the domain that it visits, for a revocation in its own.
+    revoking = Revocation.objects.filter(notices__domain=domain).exclude(state__in=ended)
+    waiting = set(revoking.values_list("domain_id", flat=True))
+    if rollouts.running(domain) is not None or staged.exists():
+        waiting.add(domain.pk)
+    for row in Domain.objects.filter(pk__in=waiting):
+        rollouts.request_look(row)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from adminapp.distribution import leases, recipients, reports
+from adminapp.distribution import decisionlogs, leases, recipients, reports, roots
 from policyengine.bundles import addresses, messages
 from policyengine.errors import DecodeError, PortcullisError, RejectedError
 
@@ -39,8 +39,12 @@ def _answer(sender: recipients.Audience, request: messages.Request) -> list[tupl
     if request.kind == "ack":
         reports.acknowledge(sender, request)
         return []
+    if request.kind == "decisions":
+        decisionlogs.accept(sender, request)
+        return []
     lease = leases.grant(sender, request)
     if lease is None:
         return []
     queue = addresses.control_queue(sender.address)
-    return [(queue, messages.encode_control("lease", "", lease))]
+    lacking = roots.ahead(sender, request)
+    return [(queue, body) for body in (*lacking, messages.encode_control("lease", "", lease))]

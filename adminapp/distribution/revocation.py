@@ -1,71 +1,42 @@
-"""The life of a revocation: denied within a second, worthless a little later, then a receipt."""
+"""The life of a revocation after T0: denied within a second, worthless a little later, a receipt.
+
+Every step is one transaction that looks at where things stand, so each may be asked for twice, by
+two processes, and after the death of either at any point.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Max, Q
 from django.utils import timezone
 
 from adminapp.audit import services as audit
 from adminapp.core.authority import get_authority
-from adminapp.core.errors import Invalid
-from adminapp.distribution import blindepochs, delivery, rollouts, timeline
-from adminapp.distribution.models import Notice, Recipient, Revocation, Rollout
+from adminapp.distribution import blindepochs, receipts, rollouts, scopes, stages, timeline
+from adminapp.distribution.models import Compilation, Notice, Recipient, Revocation, Rollout
+from adminapp.distribution.models.revocations import MOVES_ENCODINGS
 from adminapp.distribution.serving import serving_agents
-from adminapp.identity import guests, permissions
+from adminapp.distribution.starting import revoke, revoke_agent, revoke_principal
 from adminapp.identity import services as identity
-from adminapp.identity.models import Agent, Domain, Principal, User
+from adminapp.identity.models import Agent, Domain
 from adminapp.identity.recording import person_of
-from adminapp.roles.models import Appointment
-from adminapp.roles.services import end_appointment
-from policyengine.bundles.addresses import audience
 from policyengine.bundles.receipts import sign_receipt
 
+__all__ = [
+    "advance_all",
+    "advance_domain",
+    "advance_revocation",
+    "revoke",
+    "revoke_agent",
+    "revoke_principal",
+]
+
 State = Revocation.State
-
-
-@audit.change
-def revoke_principal(
-    *,
-    actor: User | None,
-    principal: Principal,
-    reason: str,
-    expected_version: int | None = None,
-) -> Revocation:
-    """End a principal's rights. The commit of this transaction is T0.
-
-    From T0 no lease is given that does not demand the notices written here.
-
-    Raises:
-        Forbidden: the actor does not manage the domain.
-        Conflict: the principal is revoked already, or changed since.
-        Invalid: no reason is given.
-    """
-    permissions.require_manager(actor, principal.domain)
-    if not reason.strip():
-        raise Invalid.at("/reason", "say why, for the audit and the receipt")
-    # Whom to notify is asked before the homes count for nothing any more.
-    audiences = [
-        (domain, address)
-        for domain in (principal.domain, *_visited(principal))
-        for address in _concerned(principal, domain)
-    ]
-    _end_appointments(actor, principal)
-    revoked = identity.mark_revoked(
-        actor=actor, principal=principal, expected_version=expected_version
-    )
-    revocation = Revocation.objects.create(
-        domain=revoked.domain, principal=revoked, actor=actor, reason=reason.strip()
-    )
-    _audit(revocation)
-    blindepochs.forget(revoked.domain, revoked.handle)
-    for domain, address in audiences:
-        _write_notice(revocation, domain, address)
-    timeline.note(revocation, "revoked", principal=revoked.name, agents=len(audiences))
-    rollouts.request_advance(revoked.domain)
-    return revocation
+ENDED = (State.COMPLETE, State.FAILED)
+PATIENCE = timedelta(seconds=60)
+"""How long an agent that holds everything back is waited for until it has the new policy."""
 
 
 def advance_domain(domain_id: int) -> None:
@@ -74,9 +45,11 @@ def advance_domain(domain_id: int) -> None:
     running = rollouts.running(domain)
     if running is not None:
         rollouts.advance(running.pk)
+    _apply(domain=domain)
     _finish(domain)
     if rollouts.running(domain) is None:
         _begin_next(domain)
+    stages.advance(domain)
 
 
 def advance_revocation(revocation_id: int) -> Revocation:
@@ -89,10 +62,10 @@ def advance_revocation(revocation_id: int) -> Revocation:
 def advance_all() -> int:
     """Look at every domain where something is under way; returns how many."""
     open_rollouts = Rollout.objects.exclude(state=Rollout.State.COMPLETE)
-    waiting = Revocation.objects.exclude(state__in=(State.COMPLETE, State.FAILED))
+    waiting = Revocation.objects.exclude(state__in=ENDED)
     domains = set(open_rollouts.values_list("domain_id", flat=True))
     domains |= set(waiting.values_list("domain_id", flat=True))
-    domains |= set(rollouts.domains_with_waiting_keys())
+    domains |= set(rollouts.domains_with_waiting_keys()) | stages.open_domains()
     for domain_id in sorted(domains):
         advance_domain(domain_id)
     return len(domains)
@@ -101,13 +74,32 @@ def advance_all() -> int:
 @audit.change
 def _begin_next(domain: Domain) -> None:
     """Revocations that came while a rollout ran share the next epoch."""
-    waiting = list(Revocation.objects.filter(domain=domain, state=State.NOTICED))
-    if waiting:
-        rollout = rollouts.begin(domain=domain, cause="revocation")
-        if rollout is not None:
-            _join(waiting, rollout)
-    elif cause := rollouts.keys_wait(domain):
-        rollouts.begin(domain=domain, cause=cause, reencode=False)
+    found = Revocation.objects.filter(domain=domain, state=State.NOTICED)
+    waiting = [revocation for revocation in found if revocation.moves_epoch]
+    cause = rollouts.keys_wait(domain)
+    moving = [each for each in waiting if each.kind in MOVES_ENCODINGS]
+    if moving:
+        scope = scopes.merged(_scope(each) for each in moving)
+        rollout = rollouts.begin(domain=domain, cause="revocation", scope=scope)
+    elif waiting or cause:
+        rollout = rollouts.begin(
+            domain=domain, cause="revocation" if waiting else cause, reencode=False
+        )
+    else:
+        return
+    if rollout is not None:
+        # What only changed the policy may have made somebody's hidden keys be replaced.
+        also = list(_applying(domain)) if rollout.blind_to_id else []
+        _join([*waiting, *also], rollout)
+
+
+def _scope(revocation: Revocation) -> scopes.Scope:
+    """What has to be encoded anew: what the party knew may be worth nothing any more."""
+    if revocation.principal is not None:
+        # Tag keys where it could publish; nothing of the epoch where it only received.
+        return scopes.for_principal(revocation.principal)
+    agent = Agent.objects.get(name=revocation.subject["agent"])
+    return scopes.for_agent(agent, revocation.domain)
 
 
 def _join(waiting: Iterable[Revocation], rollout: Rollout) -> None:
@@ -120,18 +112,80 @@ def _join(waiting: Iterable[Revocation], rollout: Rollout) -> None:
     rollouts.mirror(rollout)
 
 
+# -- what only changes the policy ---------------------------------------------------------------
+
+
+def _applying(domain: Domain) -> Iterable[Revocation]:
+    return Revocation.objects.filter(domain=domain, state=State.APPLYING, rollout=None)
+
+
+@audit.change
+def _apply(*, domain: Domain) -> None:
+    """Kinds that need no epoch wait for the agents to take up the policy, and nothing else."""
+    for revocation in Revocation.objects.filter(domain=domain, state=State.NOTICED):
+        if not revocation.moves_epoch:
+            revocation.state = State.APPLYING
+            revocation.version += 1
+            revocation.save()
+            timeline.note(revocation, "applying", revision=revocation.revision)
+
+
+def _taken_up(revocation: Revocation) -> bool:
+    """Whether every agent that was told has the policy, or is waited for no longer."""
+    compiled = Compilation.objects.filter(domain=revocation.domain).first()
+    if compiled is None or compiled.revision < revocation.revision:
+        return False
+    if blindepochs.due(revocation.domain):
+        return False  # a rollout brings new keys, and this one joins it
+    now = timezone.now()
+    for notice in revocation.notices.exclude(revision=0).select_related("domain"):
+        row = Recipient.objects.filter(audience=notice.audience, domain=notice.domain_id).first()
+        if row is None or row.revision >= notice.revision or not _serves(notice):
+            continue
+        alive = row.leased_until is not None and row.leased_until > now
+        if alive and now < revocation.created + PATIENCE:
+            return False
+    return True
+
+
+def _serves(notice: Notice) -> bool:
+    """Whether the agent serves the domain still; if not it has neither policy nor lease of it."""
+    name = notice.audience.partition(":")[2]
+    return serving_agents(notice.domain).filter(name=name).exists()
+
+
+# -- the end ------------------------------------------------------------------------------------
+
+
 def _finish(domain: Domain) -> None:
-    done = Revocation.objects.filter(
-        domain=domain, rollout__state=Rollout.State.COMPLETE, completed__isnull=True
-    )
-    for revocation in done.select_related("rollout", "principal", "actor", "domain"):
-        _complete(revocation)
+    waiting = Revocation.objects.filter(domain=domain, completed__isnull=True)
+    for revocation in waiting.select_related("rollout", "principal", "actor", "domain"):
+        if _is_done(revocation) and _told(revocation):
+            _complete(revocation)
+
+
+def _is_done(revocation: Revocation) -> bool:
+    if revocation.rollout is not None:
+        return bool(revocation.rollout.state == Rollout.State.COMPLETE)
+    return revocation.state == State.APPLYING and _taken_up(revocation)
+
+
+def _told(revocation: Revocation) -> bool:
+    """Whether each agent has signed that it enforces it, or has no lease any more from before.
+
+    An agent that is itself revoked is asked nothing: its last lease has to end.
+    """
+    own = revocation.before.get("own_lease")
+    if own is not None and datetime.fromisoformat(own) > timezone.now():
+        return False
+    silent = revocation.notices.exclude(state=Notice.State.APPLIED)
+    return not silent.filter(deadline__gt=timezone.now()).exists()
 
 
 def _complete(revocation: Revocation) -> None:
     """Sign what happened. The signature is asked for outside of the transaction that keeps it."""
     completed = timezone.now()
-    body = receipt_body(revocation, completed.isoformat())
+    body = receipts.receipt_body(revocation, completed.isoformat())
     authority = get_authority()
     receipt = sign_receipt(body, lambda context, data: authority.sign("receipt", context, data))
     _store_receipt(revocation_id=revocation.pk, receipt=receipt, completed=completed)
@@ -155,116 +209,12 @@ def _store_receipt(*, revocation_id: int, receipt: dict[str, Any], completed: An
         object_id=revocation.pk,
         object_name=str(revocation),
         before=None,
-        after={"uid": revocation.uid, "principal": revocation.principal.name},
+        after={
+            "uid": revocation.uid,
+            "kind": revocation.kind,
+            "principal": revocation.principal.name if revocation.principal else "",
+            "subject": revocation.subject,
+        },
         affects_agents=False,
         person=person_of(revocation),
     )
-
-
-def receipt_body(revocation: Revocation, completed: str) -> dict[str, Any]:
-    """Who and what, T0, when each agent enforced it, what was replaced, what was not reached."""
-    rollout = revocation.rollout
-    agents = [_agent_entry(revocation, notice) for notice in revocation.notices.all()]
-    members = [] if rollout is None else [_member_entry(member) for member in rollout.members.all()]
-    silent = {entry["agent"] for entry in agents if entry["acknowledged"] is None}
-    skipped = {entry["agent"] for entry in members if entry["skipped_in"]}
-    job = rollout.epoch_to.jobs.first() if rollout and rollout.epoch_to else None
-    return {
-        "revocation": revocation.uid,
-        "domain": revocation.domain.name,
-        "principal": {"name": revocation.principal.name, "handle": revocation.principal.handle},
-        "actor": revocation.actor.get_username() if revocation.actor else "system",
-        "reason": revocation.reason,
-        "t0": revocation.created.isoformat(),
-        "lease_seconds": revocation.domain.lease_seconds,
-        "notices": agents,
-        "epochs": {"from": revocation.epoch_from, "to": revocation.epoch_to},
-        "blind_epochs": _blind_epochs(rollout),
-        "switches": members,
-        "encodings_replaced": job.rows_total if job else 0,
-        "unreachable": sorted(silent | skipped),
-        "completed": completed,
-    }
-
-
-def _blind_epochs(rollout: Rollout | None) -> dict[str, int | None]:
-    """The keys of hidden attributes that were replaced; none where the party held none."""
-    before = rollout.blind_from if rollout else None
-    after = rollout.blind_to if rollout else None
-    return {
-        "from": before.number if before else None,
-        "to": after.number if after else None,
-    }
-
-
-def _agent_entry(revocation: Revocation, notice: Notice) -> dict[str, Any]:
-    at = notice.acknowledged_at
-    return {
-        "agent": notice.audience.partition(":")[2],
-        "domain": notice.domain.name,
-        "number": notice.number,
-        "acknowledged": at.isoformat() if at else None,
-        "seconds_after_t0": round((at - revocation.created).total_seconds(), 3) if at else None,
-    }
-
-
-def _member_entry(member: Any) -> dict[str, Any]:
-    return {
-        "agent": member.audience.partition(":")[2],
-        "switched": member.switched_at.isoformat() if member.switched_at else None,
-        "skipped_in": member.skipped_in,
-    }
-
-
-def _visited(principal: Principal) -> list[Domain]:
-    """Domains that the principal takes part in as a guest."""
-    return list(Domain.objects.filter(pk__in=guests.hosts([principal.domain])).order_by("pk"))
-
-
-def _concerned(principal: Principal, domain: Domain) -> list[str]:
-    """The agents that hold its encoding; all of the domain's where it may publish."""
-    holds = Q(homes__principal=principal) | Q(fallback_homes__principal=principal)
-    held = Agent.objects.filter(holds, state=Agent.State.ACTIVE)
-    agents = {agent.name for agent in held}
-    if principal.kind != Principal.Kind.SUBSCRIBER:
-        # What it published may be on its way between any two agents.
-        agents |= {agent.name for agent in serving_agents(domain)}
-    return [audience("agent", name) for name in sorted(agents)]
-
-
-def _end_appointments(actor: User | None, principal: Principal) -> None:
-    for appointment in Appointment.objects.filter(principal=principal).active():
-        end_appointment(actor=actor, appointment=appointment)
-
-
-def _audit(revocation: Revocation) -> None:
-    identity.record_change(
-        actor=revocation.actor,
-        domain=revocation.domain,
-        action="revocation.started",
-        object_type="revocation",
-        object_id=revocation.pk,
-        object_name=str(revocation),
-        before=None,
-        after={"uid": revocation.uid, "reason": revocation.reason},
-        affects_agents=False,
-        person=person_of(revocation),
-    )
-
-
-def _write_notice(revocation: Revocation, domain: Domain, address: str) -> None:
-    # INVARIANT: numbers count on without holes for each audience and domain, so that a lease's
-    # minimum proves that every notice before it arrived too. What an audience says that it holds
-    # counts as well: after a restore it may know notices that the database has forgotten.
-    mine = {"audience": address, "domain": domain}
-    last = max(
-        Notice.objects.filter(**mine).aggregate(top=Max("number"))["top"] or 0,
-        Recipient.objects.filter(**mine).aggregate(top=Max("notice"))["top"] or 0,
-    )
-    notice = Notice.objects.create(
-        audience=address,
-        domain=domain,
-        number=last + 1,
-        revocation=revocation,
-    )
-    delivery.request_notice(notice)

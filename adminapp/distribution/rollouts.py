@@ -12,17 +12,21 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db import connection
 from django.utils import timezone
 
 from adminapp.audit import services as audit
 from adminapp.core.errors import Invalid
-from adminapp.distribution import blindepochs, epochs, keyepochs, timeline, waiting
+from adminapp.distribution import blindepochs, epochs, keyepochs, scopes, timeline, waiting
 from adminapp.distribution.models import BlindEpoch, EncodingEpoch, RecomputeJob, Rollout
 from adminapp.identity import permissions
 from adminapp.identity.models import Domain, User
 from adminapp.identity.services import record_change
+from adminapp.outbox import relay
 from adminapp.outbox import services as outbox
 
+LOOK_AGAIN = timedelta(seconds=2)
+"""A request of longer ago that nobody has begun with may have been lost on its way."""
 State = Rollout.State
 Epoch = EncodingEpoch.State
 
@@ -33,18 +37,27 @@ def running(domain: Domain) -> Rollout | None:
 
 
 @audit.change
-def begin(*, domain: Domain, cause: str, tokens: int = 0, reencode: bool = True) -> Rollout | None:
+def begin(
+    *,
+    domain: Domain,
+    cause: str,
+    tokens: int = 0,
+    reencode: bool = True,
+    scope: scopes.Scope = scopes.EVERYTHING,
+) -> Rollout | None:
     """Open a rollout unless one is running (what is left waits for the next one).
 
     Args:
         cause: `revocation`, `size`, `encoding`, `keys` or `blind`.
         tokens: the longest conjunction that the new epoch must have room for.
         reencode: False moves keys of trust groups and of blind profiles only.
+        scope: what is encoded anew; for less than everything the current epoch stays.
     """
     if running(domain) is not None:
         return None
     before = epochs.current(domain)
-    after = epochs.open_next(domain, tokens, cause) if reencode and before else None
+    renewed = reencode and scope.everything and before is not None
+    after = epochs.open_next(domain, tokens, cause) if renewed else None
     blind_from, blind_to = blindepochs.open_next(domain, cause)
     rollout = Rollout.objects.create(
         domain=domain,
@@ -55,8 +68,10 @@ def begin(*, domain: Domain, cause: str, tokens: int = 0, reencode: bool = True)
         blind_to=blind_to,
     )
     rollout.key_epochs.set(keyepochs.staged(domain))
-    if after is not None:
-        _order_recompute(rollout, after)
+    if reencode and before is not None:
+        scopes.order(
+            domain=domain, epoch=after or before, scope=scope, cause=cause, rollout=rollout
+        )
     request_advance(domain)
     return rollout
 
@@ -116,6 +131,21 @@ def request_advance(domain: Domain, *, wait: timedelta = timedelta()) -> None:
     )
 
 
+def request_look(domain: Domain) -> None:
+    """The same for somebody whose words are committed: one request serves many of them.
+
+    Each of hundreds of agents says that it is there, and each might be the last one.
+    """
+    prefix = f"advance:{domain.pk}:look:"
+    # INVARIANT: only a request that nobody has begun with, and only outside of a transaction:
+    # what nobody else can read yet must not be left to who looks now.
+    open_here = connection.in_atomic_block
+    if open_here or not relay.wanted(prefix=prefix, since=LOOK_AGAIN):
+        outbox.put(
+            topic="advance", key=f"{prefix}{uuid.uuid4().hex}", payload={"domain": domain.pk}
+        )
+
+
 def advance(rollout_id: int) -> Rollout:
     """Take every step that can be taken now."""
     while _step(rollout_id=rollout_id):
@@ -130,15 +160,10 @@ def _step(*, rollout_id: int) -> bool:
     return action is not None and action(rollout)
 
 
-def _order_recompute(rollout: Rollout, epoch: EncodingEpoch) -> None:
-    job = RecomputeJob.objects.create(domain=rollout.domain, epoch=epoch, cause=rollout.cause)
-    outbox.put(topic="recompute", key=f"recompute:{job.pk}:0", payload={"job": job.pk})
-
-
 def _stage(rollout: Rollout) -> bool:
     """Encodings are ready (or will be made inline): agents get both epochs."""
-    job = epochs.jobs_of(rollout.epoch_to) if rollout.epoch_to else None
-    if job is not None and job.state not in {RecomputeJob.State.DONE, RecomputeJob.State.FAILED}:
+    job = scopes.job_of(rollout)
+    if job is not None and job.state not in RecomputeJob.ENDED:
         return False
     if rollout.epoch_to is not None:
         _set(rollout.epoch_to, state=Epoch.STAGED, client_state=Epoch.STAGED)
@@ -152,6 +177,9 @@ def _switch(rollout: Rollout) -> bool:
     """All agents open both epochs: the new one becomes theirs, the old one drains."""
     if not waiting.agents_ready(rollout):
         return False
+    if not (rollout.epoch_to or rollout.blind_to or rollout.key_epochs.exists()):
+        # Encodings were replaced within the epoch: agents that hold the revision have them.
+        return _complete(rollout)
     if rollout.epoch_to is not None:
         # The old one first: a domain has one current epoch, also inside this transaction.
         _set(rollout.epoch_from, state=Epoch.DRAINING)

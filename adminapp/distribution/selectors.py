@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Max, Prefetch, QuerySet
+from django.db.models import Count, Max, Prefetch, QuerySet
 from django.utils import timezone
 
+from adminapp.distribution import scopes, stages
 from adminapp.distribution.brokerview import AgentView, BrokerView, RuleView, broker_view
 from adminapp.distribution.models import (
     Bundle,
+    BundleChunk,
     EncodingEpoch,
     Notice,
     Recipient,
@@ -45,6 +47,7 @@ __all__ = [
     "recompute_jobs",
     "revocation_timeline",
     "revocations",
+    "standing_of",
 ]
 
 
@@ -56,7 +59,9 @@ class AgentDomain:
         domain: name of the domain.
         revision: the revision it says it applied; 0 before the first.
         target: the newest revision built for it.
-        state: `silent`, `behind`, `rejected` or `current`.
+        state: `silent` (never heard of, or its lease has ended), `contradicts` (it says that it
+            holds what was never built for it), `held` (its stage of a rollout is not in force),
+            `behind`, `rejected` or `current`.
         reason: why it refused the last bundle, else "".
         notice: number of the last notice it applied.
         target_notice: number of the last notice written for it.
@@ -64,6 +69,7 @@ class AgentDomain:
         leased_until: end of the lease it was last given, or None.
         leased: whether that end is still ahead.
         last_seen: when it last said something that verified.
+        root: the root of trust that it said it trusts; 0 before it asked for a lease.
     """
 
     domain: str
@@ -77,6 +83,7 @@ class AgentDomain:
     leased_until: datetime | None
     leased: bool
     last_seen: datetime | None
+    root: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,13 +107,23 @@ class AgentRow:
 
 @dataclass(frozen=True)
 class DomainProgress:
-    """ "17 of 18 agents at revision 412"."""
+    """ "17 of 18 agents at revision 412".
+
+    Args:
+        applied: those that signed that they hold it, that hold a lease or never had one, and for
+            whom what they name was built.
+        behind: all the others, those of the next two included.
+        silent: those whose lease has ended, or that never said anything.
+        contradicting: those that say they hold what was never built for them.
+    """
 
     domain: str
     revision: int
     agents: int
     applied: int
     behind: tuple[str, ...]
+    silent: tuple[str, ...] = ()
+    contradicting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,6 +149,16 @@ def agent_rows(user: Any = None) -> list[AgentRow]:
     return [_agent_row(agent, entries[agent.name]) for agent in visible]
 
 
+def standing_of(agent: Agent, user: Any = None) -> list[AgentDomain]:
+    """What one agent holds of the domains that it serves and `user` may see (None: all)."""
+    return [
+        entry
+        for domain in _domains(user)
+        for each, entry in _domain_entries(domain)
+        if each.pk == agent.pk
+    ]
+
+
 def domain_progress(domain: Domain) -> DomainProgress:
     """How many of a domain's agents applied its newest revision."""
     entries = _domain_entries(domain)
@@ -141,7 +168,13 @@ def domain_progress(domain: Domain) -> DomainProgress:
         agents=len(entries),
         applied=sum(entry.state == "current" for _, entry in entries),
         behind=tuple(agent.name for agent, entry in entries if entry.state != "current"),
+        silent=_in_state(entries, "silent"),
+        contradicting=_in_state(entries, "contradicts"),
     )
+
+
+def _in_state(entries: Iterable[tuple[Agent, AgentDomain]], state: str) -> tuple[str, ...]:
+    return tuple(agent.name for agent, entry in entries if entry.state == state)
 
 
 def revocations(user: Any = None) -> QuerySet[Revocation]:
@@ -173,6 +206,14 @@ def bundles(domain: Domain, to: str | None = None) -> QuerySet[Bundle]:
     return found if to is None else found.filter(audience=to)
 
 
+def pieces(found: Iterable[Bundle]) -> dict[int, int]:
+    """In how many pieces bundles travel, by primary key; one that is no larger than a message is
+    left out.
+    """
+    rows = BundleChunk.objects.filter(bundle__in=[bundle.pk for bundle in found])
+    return dict(rows.order_by().values_list("bundle").annotate(Count("pk")))
+
+
 def encoding_epochs(domain: Domain) -> QuerySet[EncodingEpoch]:
     """The domain's encoding epochs, newest first."""
     return EncodingEpoch.objects.filter(domain=domain).order_by("-number")
@@ -191,10 +232,17 @@ def _domain_entries(domain: Domain) -> list[tuple[Agent, AgentDomain]]:
     recipients = {row.audience: row for row in Recipient.objects.filter(domain=domain)}
     targets = _newest(Bundle, domain, "revision")
     notices = _newest(Notice, domain, "number")
-    return [
-        (agent, _entry(domain, audience("agent", agent.name), recipients, targets, notices))
-        for agent in serving_agents(domain)
-    ]
+    opened = stages.opened_agents(domain)
+    found = []
+    for agent in serving_agents(domain):
+        name = audience("agent", agent.name)
+        entry = _entry(domain, name, recipients, targets, notices)
+        if opened is not None and agent.name not in opened and entry.state == "behind":
+            # It holds all that it was to get until its stage comes.
+            waits = entry.revision >= targets.get(name, 0)
+            entry = replace(entry, state="held") if waits else entry
+        found.append((agent, entry))
+    return found
 
 
 def _newest(model: Any, domain: Domain, field: str) -> dict[str, int]:
@@ -225,11 +273,16 @@ def _entry(
         leased_until=held.leased_until,
         leased=_ahead(held.leased_until),
         last_seen=held.last_seen,
+        root=held.root_version,
     )
 
 
 def _state(held: Recipient, target: int) -> str:
     if held.last_seen is None:
+        return "silent"
+    if held.state == Recipient.State.CONTRADICTS:
+        return "contradicts"
+    if held.leased_until is not None and not _ahead(held.leased_until):
         return "silent"
     if held.revision >= target:
         return "current"
@@ -259,6 +312,4 @@ def _is_uid(value: int | str) -> bool:
 
 
 def _job_of(revocation: Revocation) -> RecomputeJob | None:
-    if revocation.rollout is None or revocation.rollout.epoch_to_id is None:
-        return None
-    return RecomputeJob.objects.filter(epoch=revocation.rollout.epoch_to_id).first()
+    return scopes.job_of(revocation.rollout) if revocation.rollout is not None else None

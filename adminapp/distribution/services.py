@@ -1,25 +1,30 @@
 """The area's writes, in one place to import from."""
 
+from adminapp.distribution.aliases import burn as burn_alias
 from adminapp.distribution.comparators import register as register_comparator
 from adminapp.distribution.comparators import remove as remove_comparator
 from adminapp.distribution.compile import compile_domain, rebuild
 from adminapp.distribution.delivery import (
     Parcel,
-    bundle_parcel,
+    bundle_parcels,
     bundle_sent,
-    notice_parcel,
-    notice_sent,
+    notice_parcels,
+    notices_sent,
+    unsent_notices,
 )
+from adminapp.distribution.recall import recall
 from adminapp.distribution.requests import answer_request
 from adminapp.distribution.revocation import (
     advance_all,
     advance_domain,
     advance_revocation,
-    revoke_principal,
 )
+from adminapp.distribution.rolloutplans import abort_rollout, continue_rollout, set_plan
 from adminapp.distribution.rollouts import advance as advance_rollout
 from adminapp.distribution.rollouts import begin as begin_rollout
 from adminapp.distribution.rollouts import rotate_blind_keys
+from adminapp.distribution.rotation import remove_schedule, run_due, set_schedule
+from adminapp.distribution.starting import revoke, revoke_agent, revoke_principal
 from adminapp.distribution.upkeep import (
     apply_boundaries,
     apply_due,
@@ -31,6 +36,7 @@ from adminapp.distribution.upkeep import (
 
 __all__ = [
     "Parcel",
+    "abort_rollout",
     "advance_all",
     "advance_domain",
     "advance_revocation",
@@ -39,18 +45,28 @@ __all__ = [
     "apply_boundaries",
     "apply_due",
     "begin_rollout",
-    "bundle_parcel",
+    "bundle_parcels",
     "bundle_sent",
+    "burn_alias",
     "compile_domain",
-    "notice_parcel",
-    "notice_sent",
+    "continue_rollout",
+    "notice_parcels",
+    "notices_sent",
     "prune",
     "rebuild",
+    "recall",
     "reconcile",
     "register_comparator",
     "remove_comparator",
+    "remove_schedule",
     "renew_expiring",
     "resume_after_loss",
+    "revoke",
+    "revoke_agent",
     "revoke_principal",
     "rotate_blind_keys",
+    "run_due",
+    "set_plan",
+    "set_schedule",
+    "unsent_notices",
 ]

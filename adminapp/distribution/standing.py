@@ -15,6 +15,7 @@ from adminapp.distribution.serving import (
     seconds_of,
     serving_agents,
 )
+from adminapp.enrolment import selectors as enrolment
 from adminapp.identity.guests import guests
 from adminapp.identity.models import Agent, Domain, Overlay
 
@@ -27,11 +28,14 @@ class StandingAgent:
         name: its name.
         overlay: the overlay it stands on.
         domains: names of the domains that it serves.
+        subject: the name in the certificate that it enrolled with, or "" where the operator gave
+            it one of another kind.
     """
 
     name: str
     overlay: str
     domains: tuple[str, ...]
+    subject: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class StandingClient:
         homes: overlay -> its home agent there.
         visits: names of other domains that it is a guest of.
         seconds: overlay -> the agent that serves it where its home does not answer.
+        subject: the name in the certificate that it enrolled with, or "".
     """
 
     handle: str
@@ -53,6 +58,7 @@ class StandingClient:
     homes: tuple[tuple[str, str], ...]
     visits: tuple[str, ...] = ()
     seconds: tuple[tuple[str, str], ...] = ()
+    subject: str = ""
 
     def served_at(self, overlay: str) -> tuple[str, ...]:
         """Its agents on an overlay, the home first."""
@@ -84,6 +90,7 @@ def standing() -> Standing:
     clients: list[StandingClient] = []
     domains = list(Domain.objects.order_by("name"))
     visits: dict[str, list[str]] = defaultdict(list)
+    of_agents, of_clients = enrolment.subjects()
     for domain in domains:
         for handle in guests(domain).values_list("handle", flat=True):
             visits[handle].append(domain.name)
@@ -99,11 +106,12 @@ def standing() -> Standing:
                     homes,
                     tuple(visits[row.handle]),
                     tuple(seconds_of(row, serving).items()),
+                    of_clients.get(row.handle, ""),
                 )
             )
     return Standing(
         tuple(
-            StandingAgent(one.name, one.overlay.name, _domains(one))
+            StandingAgent(one.name, one.overlay.name, _domains(one), of_agents.get(one.name, ""))
             for one in agents.order_by("name")
         ),
         tuple(sorted(clients, key=lambda client: client.handle)),

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.db.models import Exists, F, Max, OuterRef
+from django.db.models import Exists, F, Max, OuterRef, Q
 from django.utils import timezone
 
 from adminapp.audit import services as audit
 from adminapp.catalog import selectors as catalog
-from adminapp.core.authority import get_authority
-from adminapp.distribution import boundaries, delivery, revocation
+from adminapp.distribution import (
+    bans,
+    boundaries,
+    decisionlogs,
+    delivery,
+    history,
+    revocation,
+    roots,
+    scopes,
+)
 from adminapp.distribution.compile import RENEW_BEFORE
 from adminapp.distribution.models import Bundle, Compilation, EncodingEpoch, RecomputeJob, Rollout
 from adminapp.identity.models import Agent, Domain
@@ -19,10 +27,6 @@ from adminapp.outbox import relay
 from adminapp.outbox import services as outbox
 from adminapp.policies.selectors import next_boundary
 from adminapp.roles import lapsing
-from adminapp.trustgroups.models import KeyEpoch
-from adminapp.trustgroups.selectors import group_refs
-from adminapp.trustgroups.services import stage_epoch
-from policyengine.bundles.addresses import audience
 
 KEEP_BUNDLES = timedelta(days=2)
 
@@ -31,6 +35,7 @@ def reconcile() -> dict[str, int]:
     """Bring what agents hold and what they should hold together, from the database alone."""
     return {
         "rekeyed": rekey_after_bans(),
+        "resigned": roots.follow(),
         "recompiled": _recompile_missing(),
         "resent": delivery.resend_unacknowledged(),
         "reordered": _reorder_recomputes(),
@@ -39,36 +44,9 @@ def reconcile() -> dict[str, int]:
 
 
 def rekey_after_bans() -> int:
-    """Stage new keys where a banned agent was given the current ones; returns how many.
-
-    All attribute keys of the domain and its overlay's hop key: which of them it held is no longer
-    told by its memberships once somebody tidied them up.
-    """
-    count = 0
-    for agent in Agent.objects.filter(state=Agent.State.BANNED).select_related("overlay"):
-        given = Bundle.objects.filter(audience=audience("agent", agent.name)).order_by()
-        for row in given.values("domain_id").annotate(last=Max("built_at")):
-            known = KeyEpoch.objects.filter(
-                domain_id=row["domain_id"], state=KeyEpoch.State.CURRENT, created__lte=row["last"]
-            ).select_related("domain")
-            for epoch in known:
-                if epoch.group_ref.startswith("key:") or epoch.group_ref == (
-                    f"overlay:{agent.overlay.name}"
-                ):
-                    count += _stage(epoch)
-    return count
-
-
-def _stage(epoch: KeyEpoch) -> bool:
-    staged = KeyEpoch.objects.filter(
-        domain=epoch.domain, group_ref=epoch.group_ref, state=KeyEpoch.State.STAGED
-    )
-    if staged.exists() or epoch.group_ref not in group_refs(epoch.domain):
-        return False
-    stage_epoch(
-        actor=None, domain=epoch.domain, group_ref=epoch.group_ref, authority=get_authority()
-    )
-    return True
+    """Stage new keys where a banned agent was given the current ones; returns how many."""
+    banned = Agent.objects.filter(state=Agent.State.BANNED).select_related("overlay")
+    return sum(bans.rekey(agent) for agent in banned)
 
 
 def renew_expiring(now: datetime | None = None) -> int:
@@ -116,13 +94,15 @@ def apply_boundaries(now: datetime | None = None) -> int:
 
 
 def prune(now: datetime | None = None) -> int:
-    """Forget bundles that were replaced long ago; the newest of each audience always stays."""
+    """Forget bundles that were replaced long ago, and who enforced what before the period; the
+    newest of each audience always stays.
+    """
     old = (now or timezone.now()) - KEEP_BUNDLES
     newer = Bundle.objects.filter(
         audience=OuterRef("audience"), domain=OuterRef("domain"), revision__gt=OuterRef("revision")
     )
     deleted, _ = Bundle.objects.filter(Exists(newer), built_at__lt=old).delete()
-    return deleted
+    return deleted + history.forget(now)
 
 
 @audit.change
@@ -133,6 +113,7 @@ def resume_after_loss(*, by: int) -> int:
     hold, and nobody knows any more how far they got.
     """
     Domain.objects.update(revision=F("revision") + by)
+    decisionlogs.doubt()
     return _raise_revision(set(Domain.objects.values_list("pk", flat=True)), "domain.restored")
 
 
@@ -170,13 +151,17 @@ def _order_compile(domain: Domain) -> None:
 
 
 def _reorder_recomputes() -> int:
-    """Runs whose worker vanished, or that wait for another try."""
-    waiting = RecomputeJob.objects.filter(
-        state__in=(RecomputeJob.State.PENDING, RecomputeJob.State.RUNNING),
-        epoch__state=EncodingEpoch.State.PREPARING,
-        epoch__domain__rollouts__state=Rollout.State.RECOMPUTING,
+    """Runs whose worker vanished, or that wait for another try or for their turn."""
+    unfinished = RecomputeJob.objects.exclude(state__in=RecomputeJob.ENDED)
+    waiting = unfinished.filter(
+        Q(
+            scope=RecomputeJob.Scope.ALL,
+            epoch__state=EncodingEpoch.State.PREPARING,
+            epoch__domain__rollouts__state=Rollout.State.RECOMPUTING,
+        )
+        | (~Q(scope=RecomputeJob.Scope.ALL) & Q(epoch__state=EncodingEpoch.State.CURRENT))
     ).distinct()
     stamp = int(timezone.now().timestamp())
     for job in waiting:
-        outbox.put(topic="recompute", key=f"recompute:{job.pk}:{stamp}", payload={"job": job.pk})
+        scopes.request(job, attempt=stamp)
     return len(waiting)

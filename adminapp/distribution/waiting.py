@@ -17,6 +17,7 @@ from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from adminapp.distribution import timeline
+from adminapp.distribution.batches import chunked
 from adminapp.distribution.models import (
     Bundle,
     Compilation,
@@ -49,8 +50,9 @@ class Standing:
 
     @property
     def there(self) -> bool:
-        """It acknowledged the revision, or a newer one."""
-        return self.row.revision >= self.revision
+        """It acknowledged the revision, or a newer one, and that one was built for it."""
+        lies = self.row.state == Recipient.State.CONTRADICTS
+        return self.row.revision >= self.revision and not lies
 
     @property
     def awaited(self) -> bool:
@@ -64,14 +66,13 @@ def agents_ready(rollout: Rollout) -> bool:
 
     Notes who arrived; once nobody is awaited, those left behind are skipped for this stage.
     """
-    standings = [_standing(rollout, name) for name in agent_audiences(rollout.domain)]
-    for standing in standings:
-        if standing.there:
-            _note_arrival(rollout, standing.row)
+    standings = _standings(rollout)
+    arrived = [standing.row for standing in standings if standing.there]
+    _note_arrivals(rollout, arrived)
     if any(standing.awaited for standing in standings):
         return False
+    _demand(rollout, [standing.row for standing in standings])
     for standing in standings:
-        _demand(standing.row, standing.revision)
         if not standing.there:
             _note_skip(rollout, standing.row)
     return True
@@ -103,24 +104,38 @@ def enter(rollout: Rollout, agents: Iterable[str]) -> None:
     )
 
 
-def _standing(rollout: Rollout, address: str) -> Standing:
-    return Standing(
-        row=recipient(address, rollout.domain),
-        revision=rollout.stage_revision,
-        patient_until=rollout.stage_started + PATIENCE,
-        now=timezone.now(),
-    )
+def _standings(rollout: Rollout) -> list[Standing]:
+    """How each agent stands; a few queries, since somebody looks whenever one says something."""
+    addresses = agent_audiences(rollout.domain)
+    rows: dict[str, Recipient] = {}
+    for chunk in chunked(addresses):
+        held = Recipient.objects.filter(domain=rollout.domain, audience__in=chunk)
+        rows |= {row.audience: row for row in held}
+    return [
+        Standing(
+            row=rows.get(address) or recipient(address, rollout.domain),
+            revision=rollout.stage_revision,
+            patient_until=rollout.stage_started + PATIENCE,
+            now=timezone.now(),
+        )
+        for address in addresses
+    ]
 
 
-def _note_arrival(rollout: Rollout, row: Recipient) -> None:
+def _note_arrivals(rollout: Rollout, rows: Iterable[Recipient]) -> None:
     stamp = _STAMPS[Rollout.State(rollout.state)]
-    RolloutMember.objects.get_or_create(rollout=rollout, audience=row.audience)
-    arrived = RolloutMember.objects.filter(
-        rollout=rollout, audience=row.audience, **{f"{stamp}__isnull": True}
-    ).update(**{stamp: timezone.now()})
-    if arrived:
-        kind = stamp.removesuffix("_at")
-        timeline.note_rollout(rollout, f"agent-{kind}", agent=_name(row), revision=row.revision)
+    members = RolloutMember.objects.filter(rollout=rollout)
+    noted = set(members.filter(**{f"{stamp}__isnull": False}).values_list("audience", flat=True))
+    fresh = [row for row in rows if row.audience not in noted]
+    if not fresh:
+        return
+    enter(rollout, [row.audience for row in fresh])
+    for chunk in chunked(fresh):
+        members.filter(audience__in=[row.audience for row in chunk]).update(
+            **{stamp: timezone.now()}
+        )
+    details = [{"agent": _name(row), "revision": row.revision} for row in fresh]
+    timeline.note_each(rollout, f"agent-{stamp.removesuffix('_at')}", details)
 
 
 def _note_skip(rollout: Rollout, row: Recipient) -> None:
@@ -130,11 +145,12 @@ def _note_skip(rollout: Rollout, row: Recipient) -> None:
     timeline.note_rollout(rollout, "agent-skipped", agent=_name(row), stage=rollout.state)
 
 
-def _demand(row: Recipient, revision: int) -> None:
-    """No lease below this revision from now on."""
-    Recipient.objects.filter(pk=row.pk).update(
-        minimum_revision=Greatest(F("minimum_revision"), revision)
-    )
+def _demand(rollout: Rollout, rows: Iterable[Recipient]) -> None:
+    """No lease below the stage's revision from now on."""
+    for chunk in chunked(row.pk for row in rows):
+        Recipient.objects.filter(pk__in=chunk).update(
+            minimum_revision=Greatest(F("minimum_revision"), rollout.stage_revision)
+        )
 
 
 def _name(row: Recipient) -> str:

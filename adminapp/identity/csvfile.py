@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -149,6 +149,23 @@ def cell_problem(cell: str) -> str | None:
     if not cell.isascii() and any("\udc80" <= each <= "\udcff" for each in cell):
         return "this is not UTF-8; save the file as CSV in UTF-8"
     return None
+
+
+class _Line:
+    """A file of one line, for `csv.writer`."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+def report_lines(found: Iterable[Refusal]) -> Iterator[str]:
+    """What was refused as the lines of a CSV file, the header first."""
+    writer = csv.writer(_Line())
+    yield writer.writerow(["line", "column", "reason"])
+    for each in found:
+        # What somebody else wrote must not run in the spreadsheet that opens this.
+        cells = [f"'{text}" if is_formula(text) else text for text in (each.column, each.reason)]
+        yield writer.writerow([each.line, *cells])
 
 
 def is_formula(cell: str) -> bool:

@@ -10,7 +10,7 @@ from adminapp.identity import kinds, mapping, selectors, services
 from adminapp.identity.kinds import Document, Kind
 from adminapp.identity.models import Agent, Domain, Principal, User
 
-_REST_OF_DOMAIN = ("title", "description", "lease_seconds", "encoding", "approval")
+_REST_OF_DOMAIN = ("title", "description", "lease_seconds", "decision_days", "encoding", "approval")
 _QUOTAS = ("max_objects", "max_principals", "requests_per_minute")
 
 
@@ -69,6 +69,7 @@ DOMAIN = Kind(
         "description": "",
         "parent": None,
         "lease_seconds": 30,
+        "decision_days": 0,
         "encoding": "bloom",
         "approval": "never",
         "max_objects": None,

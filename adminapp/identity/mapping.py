@@ -39,6 +39,7 @@ def domain(row: Domain) -> dict[str, Any]:
         "description": row.description,
         "parent": row.parent.name if row.parent else None,
         "lease_seconds": row.lease_seconds,
+        "decision_days": row.decision_days,
         "encoding": row.encoding,
         "approval": row.approval,
         "max_objects": row.max_objects,

@@ -33,6 +33,7 @@ class Domain(Versioned):
 
     The counts are what the quotas look at. They may be too high (rows that went with others are
     not counted back) and are made exact before anything is refused; None is not counted yet.
+    `decision_days` is how long agents' decision logs are kept; 0 keeps none.
     """
 
     class Encoding(models.TextChoices):
@@ -56,6 +57,7 @@ class Domain(Versioned):
     lease_seconds = models.PositiveIntegerField(
         default=30, validators=[MinValueValidator(5), MaxValueValidator(86_400)]
     )
+    decision_days = models.PositiveIntegerField(default=0, validators=[MaxValueValidator(3650)])
     encoding = models.CharField(max_length=16, choices=Encoding, default=Encoding.BLOOM)
     approval = models.CharField(max_length=16, choices=Approval, default=Approval.NEVER)
     max_objects = models.PositiveIntegerField(null=True, blank=True)

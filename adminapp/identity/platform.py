@@ -24,6 +24,7 @@ DOMAIN_FIELDS = OPERATORS_FIELDS | {
     "title",
     "description",
     "lease_seconds",
+    "decision_days",
     "encoding",
     "approval",
 }
@@ -39,6 +40,7 @@ def create_domain(
     description: str = "",
     parent: Domain | None = None,
     lease_seconds: int = 30,
+    decision_days: int = 0,
     encoding: str = Domain.Encoding.BLOOM,
     approval: str = Domain.Approval.NEVER,
     max_objects: int | None = None,
@@ -53,6 +55,7 @@ def create_domain(
         description=description,
         parent=parent,
         lease_seconds=lease_seconds,
+        decision_days=decision_days,
         encoding=encoding,
         approval=approval,
         max_objects=max_objects,

@@ -161,6 +161,56 @@ def mark_revoked(
     return row
 
 
+@audit.change
+def withdraw_attribute(
+    *,
+    actor: User | None,
+    principal: Principal,
+    name: str,
+    expected_version: int | None = None,
+) -> Principal:
+    """Take one attribute away from a principal; waits for no approval.
+
+    Whoever calls it makes sure that nobody gains anything by it: policies may ask for what
+    somebody does not have.
+    """
+    permissions.require_manager(actor, principal.domain)
+    row = versions.locked(principal, expected_version)
+    if name not in row.attributes:
+        raise Invalid.at("/attribute", f"`{row.name}` has no attribute `{name}`", "unknown")
+    before = mapping.principal(row)
+    row.attributes = {key: value for key, value in row.attributes.items() if key != name}
+    ports.verify_subject(row.domain, row.attributes)
+    versions.save(row)
+    after = mapping.principal(row)
+    record_row(
+        actor, row.domain, "principal.updated", row, before=before, after=after, revokes=True
+    )
+    return row
+
+
+@audit.change
+def clear_credentials(
+    *, actor: User | None, principal: Principal, expected_version: int | None = None
+) -> Principal:
+    """Trust a client's keys no longer: it gets nothing before it registers others."""
+    permissions.require_manager(actor, principal.domain)
+    row = versions.locked(principal, expected_version)
+    if row.broker is not None:
+        raise InUse("a broker agent has the keys that operators gave it; revoke the agent")
+    if not (row.sealing_key or row.verify_key):
+        raise InUse("this principal has no keys")
+    before = mapping.principal(row)
+    row.sealing_key = row.verify_key = ""
+    credentials.clear_certificate(row)
+    versions.save(row)
+    after = mapping.principal(row)
+    record_row(
+        actor, row.domain, "principal.credentials", row, before=before, after=after, revokes=True
+    )
+    return row
+
+
 def _check_broker(kind: str, broker: Agent | None) -> None:
     if kind == Principal.Kind.AGENT and broker is None:
         raise Invalid.at("/broker", "say which broker agent this principal is", "missing")

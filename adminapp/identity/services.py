@@ -33,11 +33,13 @@ from adminapp.identity.platform import (
     update_overlay,
 )
 from adminapp.identity.principals import (
+    clear_credentials,
     create_principal,
     delete_principal,
     mark_revoked,
     register_credentials,
     update_principal,
+    withdraw_attribute,
 )
 from adminapp.identity.recording import (
     record_change,
@@ -46,6 +48,7 @@ from adminapp.identity.recording import (
 
 __all__ = [
     "cancel_import",
+    "clear_credentials",
     "create_domain",
     "create_overlay",
     "create_principal",
@@ -76,4 +79,5 @@ __all__ = [
     "update_domain",
     "update_overlay",
     "update_principal",
+    "withdraw_attribute",
 ]

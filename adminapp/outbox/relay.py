@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from django.db.models import F
@@ -15,11 +16,18 @@ State = OutboxRow.State
 HAND_AGAIN = timedelta(seconds=30)
 
 
-def hand_out(*, limit: int = 100) -> list[tuple[str, str]]:
-    """Topic and key of rows that are due, urgent ones first; each is due again only later."""
+def hand_out(*, limit: int = 100, first: Collection[str] = ()) -> list[tuple[str, str]]:
+    """Topic and key of rows that are due, oldest first; each is due again only later.
+
+    Args:
+        limit: so many at once.
+        first: topics whose rows go ahead of all others, however many of these wait.
+    """
     now = timezone.now()
-    due = OutboxRow.objects.filter(state=State.PENDING, available_at__lte=now)
-    rows = list(due.order_by("id").values_list("pk", "topic", "key", "available_at")[:limit])
+    due = OutboxRow.objects.filter(state=State.PENDING, available_at__lte=now).order_by("id")
+    columns = due.values_list("pk", "topic", "key", "available_at")
+    rows = list(columns.filter(topic__in=first)[:limit]) if first else []
+    rows += columns.exclude(topic__in=first)[: limit - len(rows)]
     handed: list[tuple[str, str]] = []
     for pk, topic, key, available in rows:
         # The condition decides between two relays, not the read before it.
@@ -35,6 +43,16 @@ def waiting(*, prefix: str) -> bool:
     """Whether a row whose key begins so is still to be done; no use in asking once more."""
     open_rows = (State.PENDING, State.CLAIMED)
     return OutboxRow.objects.filter(key__startswith=prefix, state__in=open_rows).exists()
+
+
+def wanted(*, prefix: str, since: timedelta) -> bool:
+    """Whether a row whose key begins so was put here within `since` and is not begun yet.
+
+    Whoever takes it from now on sees everything that is committed by now.
+    """
+    early = timezone.now() - since
+    fresh = OutboxRow.objects.filter(key__startswith=prefix, created_at__gt=early)
+    return fresh.filter(state=State.PENDING).exists()
 
 
 def touch(*, key: str) -> None:

@@ -15,6 +15,9 @@ from adminapp.outbox.models import OutboxRow
 State = OutboxRow.State
 MAX_ATTEMPTS = 20
 MAX_DELAY = timedelta(minutes=5)
+AWAY = timedelta(seconds=10)
+"""How soon a broker or an authority that is away is tried again. All agents are to be where they
+should within a minute of its return."""
 
 
 def put(
@@ -83,6 +86,21 @@ def retry(*, row: OutboxRow, error: str) -> bool:
     return bool(
         OutboxRow.objects.filter(pk=row.pk, state=State.CLAIMED).update(
             error=error[:2000], claimed_at=None, **changes
+        )
+    )
+
+
+def postpone(*, row: OutboxRow, error: str) -> bool:
+    """Give the row back because what it needs is away: it is tried again soon after that comes
+    back, however long it takes, and never given up.
+    """
+    return bool(
+        OutboxRow.objects.filter(pk=row.pk, state=State.CLAIMED).update(
+            state=State.PENDING,
+            error=error[:2000],
+            claimed_at=None,
+            available_at=timezone.now() + AWAY,
+            attempts=F("attempts") - 1,
         )
     )
 

@@ -37,6 +37,7 @@ __all__ = [
     "end_appointment",
     "lapse",
     "open_session",
+    "retire_role",
     "set_role_settings",
     "update_appointment_rule",
     "update_role",
@@ -109,6 +110,26 @@ def delete_role(*, actor: User | None, role: Role, expected_version: int | None 
         raise InUse(f"it is still needed: {error.message}") from error
     row.pk = pk
     record_row(actor, domain, "role.deleted", row, before=before)
+
+
+@audit.change
+def retire_role(*, actor: User | None, role: Role, expected_version: int | None = None) -> Role:
+    """Leave a role no rule by which it could be active; waits for no approval.
+
+    Whoever calls it makes sure that nobody gains anything by it. The role stays, so that what
+    names it stays readable; new rules bring it back.
+    """
+    permissions.require_change(actor, role.domain, "role", role.name)
+    row = versions.locked(role, expected_version)
+    before = mapping.role(row)
+    if not row.rules.exists():
+        raise InUse("nobody can have this role: it has no rules")
+    versions.save(row)
+    _set_rules(row, ())
+    _verify(row)
+    after = mapping.role(row)
+    record_row(actor, row.domain, "role.updated", row, before=before, after=after, revokes=True)
+    return row
 
 
 def _parameters(listed: Iterable[Any]) -> list[Any]:

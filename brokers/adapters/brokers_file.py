@@ -113,7 +113,8 @@ class BrokersFile:
         document = read_private_json(Path(path))
         try:
             overlays = {
-                _overlay_name(name): _broker(entry) for name, entry in document["overlays"].items()
+                _overlay_name(name): _broker(entry, Path(path).parent)
+                for name, entry in document["overlays"].items()
             }
             loaded = cls(control=str(document["control"]), overlays=overlays)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -150,20 +151,26 @@ def _overlay_name(name: str) -> str:
     return name
 
 
-def _broker(entry: Mapping[str, Any]) -> BrokerConfig:
+def _broker(entry: Mapping[str, Any], folder: Path) -> BrokerConfig:
     tls = entry.get("tls")
     return BrokerConfig(
         host=str(entry["host"]),
         port=int(entry["port"]),
         login=str(entry.get("login") or ""),
         passcode=str(entry.get("passcode") or ""),
-        tls=None if tls is None else _tls(tls),
+        tls=None if tls is None else _tls(tls, folder),
     )
 
 
-def _tls(entry: Mapping[str, Any]) -> TlsConfig:
+def _tls(entry: Mapping[str, Any], folder: Path) -> TlsConfig:
+    certificate, key = entry.get("certificate") or None, entry.get("key") or None
     return TlsConfig(
-        ca=str(entry["ca"]),
-        certificate=entry.get("certificate") or None,
-        key=entry.get("key") or None,
+        ca=_beside(folder, str(entry["ca"])),
+        certificate=None if certificate is None else _beside(folder, str(certificate)),
+        key=None if key is None else _beside(folder, str(key)),
     )
+
+
+def _beside(folder: Path, path: str) -> str:
+    """A file that lies with the brokers file, so that the folder may move; else as it is named."""
+    return str(folder / path) if (folder / path).is_file() else path

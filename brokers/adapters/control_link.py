@@ -11,101 +11,51 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
+from brokers.adapters.control_sender import ControlSender
+from brokers.adapters.control_view import Applier, Rejection
+from brokers.adapters.following import RootFollower
 from brokers.adapters.logs import log, log_failure
-from brokers.control.lease import LeaseBook
+from brokers.adapters.putoff import PutOff
+from brokers.control.holdings import ControlView, Holdings
+from brokers.control.intake import Intake, open_first, take_in
+from brokers.control.lease import Telling
+from brokers.control.roots import check_lease
 from brokers.control.sync import (
     Identity,
     Status,
     acknowledgement,
     after_bundle,
-    epochs_of,
-    held_report,
+    check_follows,
     judge_kept,
     judge_notice,
     lease_request,
-    open_verified,
 )
 from brokers.ports import (
     BundleSource,
     Clock,
     Message,
-    Outgoing,
+    RootStore,
     StateStore,
     Transport,
-    TransportError,
 )
 from policyengine.bundles import (
-    REQUESTS_QUEUE,
     Control,
+    Manifest,
     OpenedBundle,
     TrustedState,
     control_queue,
     decode_control,
     open_lease,
-    sign_ack,
-    sign_lease_request,
 )
 from policyengine.errors import DecodeError, RejectedError
 from policyengine.primitives.signatures import SigningKey
 
+__all__ = ["Applier", "ControlLink", "ControlView", "Rejection"]
+
 _LOGGER = logging.getLogger("portcullis.control")
 _REMEMBERED_REJECTIONS = 50
-_LEASE_REQUEST_LIFE_MS = 60_000
-_SEND_TIMEOUT = 5.0
-
-
-class Applier(Protocol):
-    """Who puts accepted content into force."""
-
-    def prepare(self, opened: OpenedBundle, state: TrustedState) -> object:
-        """Build what will be in force. Raises RejectedError where the content is no use."""
-
-    def commit(self, domain: str, prepared: object) -> None:
-        """Swap it in, as a whole."""
-
-    def deny(self, domain: str, handles: frozenset[str]) -> None:
-        """Take handles out at once."""
-
-    def settled(self) -> Callable[[], bool]:
-        """A question: is everything over that began under what was in force until now?"""
-
-
-@dataclass(frozen=True)
-class Rejection:
-    """Something that was refused on the control side.
-
-    Args:
-        at: Unix time in seconds.
-        what: `bundle`, `notice`, `lease` or `message`.
-        domain: the domain its frame named.
-        reason: the protocol's word.
-        message: the same for a person.
-    """
-
-    at: float
-    what: str
-    domain: str
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True)
-class ControlView:
-    """What is known on the control side at one moment."""
-
-    state: TrustedState
-    book: LeaseBook
-
-
-@dataclass(frozen=True)
-class _Waiting:
-    """An acknowledgement that goes out once earlier work is over."""
-
-    settled: Callable[[], bool]
-    send: Callable[[], None]
 
 
 class ControlLink:
@@ -121,6 +71,8 @@ class ControlLink:
         applier: puts content into force.
         lease_interval: seconds between two requests for a lease.
         only_domain: refuse everything of other domains; None accepts all.
+        roots: keeps the roots that are followed; None where only keys are pinned.
+        on_disk_failure: told where something could not be kept.
     """
 
     def __init__(
@@ -135,24 +87,26 @@ class ControlLink:
         applier: Applier,
         lease_interval: float = 5.0,
         only_domain: str | None = None,
+        roots: RootStore | None = None,
+        on_disk_failure: Callable[[OSError], None] = lambda _: None,
     ) -> None:
         self._transport = transport
-        self._identity = identity
-        self._signing_key = signing_key
+        self._follower = RootFollower(roots, state_file)
+        self._identity = self._follower.trusting(identity)
         self._bundles = bundles
         self._state_file = state_file
         self._clock = clock
         self._applier = applier
-        self._interval = lease_interval
         self._only_domain = only_domain
-        self._epochs: dict[str, dict[int, str]] = {}
-        self._outbox: deque[bytes] = deque(maxlen=1000)
-        self._waiting: list[_Waiting] = []
-        self._ask_at = float("-inf")
-        self._was_connected = False
+        self._intake = Intake(identity.sealing_key)
+        self._telling = Telling()
+        self._sender = ControlSender(transport, signing_key, lease_interval)
+        self._on_disk_failure = on_disk_failure
+        self._put_off = PutOff()
         self.rejections: deque[Rejection] = deque(maxlen=_REMEMBERED_REJECTIONS)
         self.changed = threading.Event()
-        self.view = ControlView(state_file.load(), LeaseBook.empty())
+        state = self._follower.settled(state_file.load())
+        self._holdings = Holdings(state, self._follower.root)
 
     # starting
 
@@ -188,32 +142,41 @@ class ControlLink:
         Args:
             timeout: seconds to wait for a first message.
         """
-        for message in self._transport.receive_many(20, timeout):
+        for message in self._put_off.due(self._clock.boot()):
             self._handle(message)
-        self._release()
+        for message in self._transport.receive_many(20, timeout):
+            self._put_off.replace(message)
+            self._handle(message)
+        self._sender.release()
         self._ask_if_due()
-        self._flush()
+        self._sender.flush()
 
     def standing(self, domain: str) -> str:
         """Whether a domain's events may be handled at this moment, and if not, why."""
-        view = self.view
-        held = view.state.revisions.get(domain)
-        if held is None:
-            return "no-policy"
-        return view.book.standing(
-            domain,
-            boot=self._clock.boot(),
-            revision=held.revision,
-            notice=view.state.notices.get(domain, 0),
-        )
+        return self._holdings.standing(domain, self._clock.boot())
 
     def now(self) -> float:
         """Unix time in seconds, by the newest lease's signed time where there is one."""
         return self.view.book.now(boot=self._clock.boot(), wall=self._clock.wall())
 
+    @property
+    def view(self) -> ControlView:
+        """What is known at this moment."""
+        return self._holdings.view
+
+    @property
+    def root_version(self) -> int:
+        """Version of the root, or of the keys, that are trusted."""
+        return self._identity.anchors.root_version
+
+    @property
+    def not_kept(self) -> int:
+        """How many messages of the control plane wait for a disk that takes them."""
+        return len(self._put_off)
+
     def ask_soon(self) -> None:
         """Ask for a lease in the next round."""
-        self._ask_at = float("-inf")
+        self._sender.ask_soon()
 
     def _accepts(self, domain: str) -> bool:
         return self._only_domain is None or domain == self._only_domain
@@ -229,73 +192,101 @@ class ControlLink:
             self._dispatch(control)
         except RejectedError as error:
             self._rejected(control.kind, control.domain, error)
-        except OSError:
-            # A full or failing disk: what was not kept is not acknowledged, it comes again.
+        except OSError as error:
+            # A full or failing disk: what was not kept is not acknowledged, and tried again.
             log_failure(_LOGGER, "not kept", kind=control.kind, domain=control.domain)
+            self._put_off.add(message, self._clock.boot())
+            self._on_disk_failure(error)
             return
         message.ack()
 
     def _dispatch(self, control: Control) -> None:
-        if control.kind != "lease" and not self._accepts(control.domain):
+        if control.domain and not self._accepts(control.domain):
             raise RejectedError("audience", "the message is for another domain")
         if control.kind == "bundle":
             self._bundle(control)
+        elif control.kind == "chunk":
+            self._chunk(control)
         elif control.kind == "notice":
             self._notice(control)
+        elif control.kind == "root":
+            self._take_roots(control)
         else:
             self._lease(control)
 
     # bundles
 
     def _bundle(self, control: Control) -> None:
+        domain = control.domain
         try:
-            opened = open_verified(control.payload, domain=control.domain, identity=self._identity)
+            manifest = open_first(control.payload, domain=domain, identity=self._identity)
         except RejectedError as error:
-            self._acknowledge_bundle(control.domain, 0, "", "rejected", error.reason)
+            self._acknowledge_bundle(domain, 0, "", "rejected", error.reason)
             raise
-        domain, revision, digest = control.domain, opened.header.revision, opened.digest
-        held = self.view.state.revisions.get(domain)
-        if held is not None and held.digest == digest and domain in self._epochs:
+        held, in_force = self.view.state.revisions.get(domain), self._holdings.in_force(domain)
+        if held is not None and held.digest == manifest.digest and in_force:
             # Sent again because our acknowledgement was lost: say it again.
-            self._acknowledge_bundle(domain, revision, digest, "applied")
+            self._say(manifest, "applied")
+            return
+        self._or_say_why(manifest, lambda: self._begin(manifest, control.payload))
+
+    def _chunk(self, control: Control) -> None:
+        manifest = self._intake.add(control.domain, control.payload)
+        if manifest is None:
             return
         try:
-            self._apply(control, opened)
-        except RejectedError as error:
-            self._acknowledge_bundle(domain, revision, digest, "rejected", error.reason)
+            self._or_say_why(manifest, lambda: self._apply(manifest, None))
+        except RejectedError:
+            self._intake.forget(control.domain)
             raise
 
-    def _apply(self, control: Control, opened: OpenedBundle) -> None:
-        domain, digest = control.domain, opened.digest
-        state = self.view.state
-        if not self._is_kept_one(domain, digest):
-            state.check(opened.header, digest, self.now())
-        self._acknowledge_bundle(domain, opened.header.revision, digest, "received")
-        after = after_bundle(state, opened)
-        prepared = self._applier.prepare(opened, after)
-        self._bundles.save(domain, control.payload)
-        self._state_file.save(after)
-        self._put_into_force(domain, opened, after, prepared)
-        log(
-            _LOGGER, logging.INFO, "bundle applied",
-            domain=domain, revision=opened.header.revision, digest=digest,
-        )  # fmt: skip
-        self._when_settled(
-            lambda: self._acknowledge_bundle(domain, opened.header.revision, digest, "applied")
-        )
+    def _or_say_why(self, manifest: Manifest, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except RejectedError as error:
+            self._say(manifest, "rejected", error.reason)
+            raise
 
-    def _is_kept_one(self, domain: str, digest: str) -> bool:
-        # Held by the trusted state but not in force: its file was lost or damaged.
-        held = self.view.state.revisions.get(domain)
-        return held is not None and held.digest == digest and domain not in self._epochs
+    def _begin(self, manifest: Manifest, message: bytes) -> None:
+        if not manifest.header.chunks:
+            self._apply(manifest, message)
+            return
+        self._check(manifest)
+        self._intake.begin(manifest)
+        self._say(manifest, "received")
+
+    def _check(self, manifest: Manifest) -> None:
+        in_force = self._holdings.in_force(manifest.header.domain)
+        check_follows(self.view.state, manifest, in_force=in_force, now=self.now())
+
+    def _apply(self, manifest: Manifest, message: bytes | None) -> None:
+        domain = manifest.header.domain
+        self._check(manifest)
+        if message is not None:
+            self._say(manifest, "received")
+        taken = take_in(manifest, message, identity=self._identity, load=self._bundles.load)
+        after = after_bundle(self.view.state, taken.opened)
+        prepared = self._applier.prepare(taken.opened, after)
+        self._bundles.save(domain, taken.keep)
+        self._state_file.save(after)
+        self._put_into_force(domain, taken.opened, after, prepared)
+        self._intake.forget(domain)
+        log(
+            _LOGGER, logging.INFO, "bundle applied", domain=domain,
+            revision=manifest.header.revision, digest=manifest.digest, form=manifest.header.form,
+        )  # fmt: skip
+        self._when_settled(lambda: self._say(manifest, "applied"))
 
     def _put_into_force(
         self, domain: str, opened: OpenedBundle, state: TrustedState, prepared: object
     ) -> None:
         self._applier.commit(domain, prepared)
-        self._epochs = {**self._epochs, domain: epochs_of(opened.content)}
-        self.view = replace(self.view, state=state)
+        self._holdings.put_into_force(domain, opened.content, state)
         self.changed.set()
+
+    def _say(self, manifest: Manifest, status: Status, reason: str = "") -> None:
+        header = manifest.header
+        self._acknowledge_bundle(header.domain, header.revision, manifest.digest, status, reason)
 
     def _acknowledge_bundle(
         self, domain: str, revision: int, digest: str, status: Status, reason: str = ""
@@ -311,9 +302,12 @@ class ControlLink:
         notice = accepted.notice
         # INVARIANT: denied in memory before anything that takes time, kept before it is told.
         self._applier.deny(control.domain, accepted.state.denied[control.domain])
+        floors = accepted.state.floors_of(control.domain)
+        self._holdings.wait_for(control.domain, floors.revision)
+        self._applier.hold(control.domain, floors)
         if accepted.state != self.view.state:
             self._state_file.save(accepted.state)
-            self.view = replace(self.view, state=accepted.state)
+            self._holdings.keep(accepted.state)
         self.changed.set()
         log(_LOGGER, logging.WARNING, "notice applied", domain=notice.domain, number=notice.number)
         self._acknowledge(notice.domain, "notice", notice.number, "received")
@@ -330,36 +324,41 @@ class ControlLink:
             audience=self._identity.audience,
             lease_key=self._identity.anchors.lease,
         )
-        self.view = replace(self.view, book=self.view.book.answer(lease))
+        check_lease(lease, root=self.view.root, wall=self._clock.wall())
+        self._holdings.answer(lease)
+        self._telling = self._telling.answered(lease.nonce)
         self.changed.set()
 
-    def _ask_if_due(self) -> None:
-        connected = self._transport.connected
-        if connected and not self._was_connected:
-            self.ask_soon()
-        self._was_connected = connected
-        boot = self._clock.boot()
-        if not connected or boot < self._ask_at:
+    def _take_roots(self, control: Control) -> None:
+        now = max(self._clock.wall(), self.now())
+        state = self._follower.take(control.payload, state=self.view.state, now=now)
+        if state is None:
             return
-        self._ask_at = boot + self._interval
+        # INVARIANT: what the keys before vouched for is over: no lease of theirs counts on, no
+        # bundle of theirs that is half here is completed.
+        self._identity = self._follower.trusting(self._identity)
+        self._intake = Intake(self._identity.sealing_key)
+        self._holdings.follow(self._follower.root, state)
+        self.ask_soon()
+        self.changed.set()
+        log(_LOGGER, logging.WARNING, "root followed", version=self._identity.anchors.root_version)
+
+    def _ask_if_due(self) -> None:
+        boot = self._clock.boot()
+        if not self._sender.is_due(boot):
+            return
         nonce = secrets.token_hex(16)
-        self.view = replace(self.view, book=self.view.book.ask(nonce, boot))
+        self._holdings.ask(nonce, boot)
+        self._telling, reads = self._telling.ask(nonce)
+        wall = self._clock.wall()
         request = lease_request(
-            self._identity.audience, nonce=nonce, held=self._held(), wall=self._clock.wall()
-        )
-        body = sign_lease_request(request, self._signing_key).encode()
-        expires = int(self._clock.wall() * 1000) + _LEASE_REQUEST_LIFE_MS
-        self._send([Outgoing(REQUESTS_QUEUE, body, persistent=False, expires=expires)])
+            self._identity.audience,
+            nonce=nonce, held=self._holdings.report(), wall=wall, reads=reads,
+            root=max(1, self._identity.anchors.root_version),
+        )  # fmt: skip
+        self._sender.ask(request, wall)
 
     # telling
-
-    def _held(self) -> dict[str, dict[str, object]]:
-        # Only what is in force: a bundle whose file is damaged is asked for again.
-        report = held_report(self.view.state, self._epochs)
-        for domain, entry in report.items():
-            if domain not in self._epochs:
-                entry.update(revision=0, digest="")
-        return report
 
     def _acknowledge(
         self,
@@ -374,34 +373,12 @@ class ControlLink:
         ack = acknowledgement(
             self._identity.audience, domain,
             what=what, number=number, status=status, digest=digest, reason=reason,
-            held=self._held(), wall=self._clock.wall(),
+            held=self._holdings.report(), wall=self._clock.wall(),
         )  # fmt: skip
-        self._outbox.append(sign_ack(ack, self._signing_key).encode())
+        self._sender.acknowledge(ack)
 
     def _when_settled(self, send: Callable[[], None]) -> None:
-        self._waiting.append(_Waiting(self._applier.settled(), send))
-
-    def _release(self) -> None:
-        ready = [item for item in self._waiting if item.settled()]
-        self._waiting = [item for item in self._waiting if item not in ready]
-        for item in ready:
-            item.send()
-
-    def _flush(self) -> None:
-        while self._outbox and self._transport.connected:
-            batch = [Outgoing(REQUESTS_QUEUE, body) for body in self._outbox]
-            if not self._send(batch):
-                return
-            for _ in batch:
-                self._outbox.popleft()
-
-    def _send(self, batch: list[Outgoing]) -> bool:
-        try:
-            self._transport.send_many(batch, timeout=_SEND_TIMEOUT)
-        except TransportError as error:
-            log(_LOGGER, logging.WARNING, "not sent to the control plane", reason=str(error))
-            return False
-        return True
+        self._sender.when(self._applier.settled(), send)
 
     def _rejected(self, what: str, domain: str, error: RejectedError) -> None:
         self.rejections.append(

@@ -6,6 +6,7 @@ leaves the old content or the new one, never half of either.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -17,7 +18,7 @@ from typing import Any
 
 from brokers.adapters.brokers_file import ConfigurationError, read_private_json
 from brokers.data.subscriptions import Subscription
-from policyengine.bundles import TrustAnchors, TrustedState
+from policyengine.bundles import TrustedState
 from policyengine.errors import PortcullisError
 from policyengine.primitives.canonical import b64, dumps, loads, unb64
 from policyengine.primitives.hashing import digest
@@ -43,11 +44,17 @@ def write_atomically(path: Path, data: bytes) -> None:
     """
     temporary = path.with_name(path.name + ".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
-    with os.fdopen(descriptor, "wb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
-    temporary.replace(path)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    except OSError:
+        # On a full disk half a file must not take the room of others.
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
     sync_folder(path.parent)
 
 
@@ -146,20 +153,6 @@ class Keys:
         private_folder(path.parent)
         write_atomically(path, json.dumps(document).encode())
         return keys
-
-
-def load_anchors(path: Path) -> TrustAnchors:
-    """Read the pinned keys of the authority.
-
-    Raises:
-        ConfigurationError: missing or not trust anchors.
-    """
-    try:
-        return TrustAnchors.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from None
-    except (ValueError, PortcullisError):
-        raise ConfigurationError(f"{path}: not a file of trust anchors") from None
 
 
 class BundleFolder:

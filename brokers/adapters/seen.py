@@ -11,6 +11,7 @@ is counted exactly when it is known as handled.
 from __future__ import annotations
 
 import contextlib
+import errno
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
@@ -102,12 +103,12 @@ class SeenLog:
         if not rows:
             return
         with self._lock, _as_os_error():
+            before = self._count, self._horizon
             self._database.execute("BEGIN IMMEDIATE")
             try:
-                added = self._database.executemany(
+                self._count += self._database.executemany(
                     "INSERT OR IGNORE INTO seen (key, issued) VALUES (?, ?)", rows
                 ).rowcount
-                self._count += added
                 self._database.executemany(
                     "INSERT INTO spent (key, at, until) VALUES (?, ?, ?)",
                     [(one.key, one.at, one.until) for one in spent],
@@ -117,7 +118,10 @@ class SeenLog:
                     self._prune(now)
                 self._database.execute("COMMIT")
             except BaseException:
-                self._database.execute("ROLLBACK")
+                self._count, self._horizon = before
+                # A full disk has SQLite take everything back by itself.
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
                 raise
 
     def _prune(self, now: float) -> None:
@@ -151,4 +155,15 @@ def _as_os_error() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise OSError(f"the window against doubles: {error}") from error
+        raise as_os_error(error, "the window against doubles") from error
+
+
+def as_os_error(error: sqlite3.Error, what: str) -> OSError:
+    """What SQLite could not do, as the operating system would say it.
+
+    Args:
+        error: what it said.
+        what: the file.
+    """
+    full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    return OSError(errno.ENOSPC if full else errno.EIO, f"{what}: {error}")

@@ -11,7 +11,7 @@ import itertools
 import re
 import secrets
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from brokers.adapters.brokers_file import (
@@ -342,15 +342,26 @@ class StompTransport:
     def send_many(self, messages: Iterable[Outgoing], *, timeout: float = 30.0) -> None:
         """Send many messages, then wait for all receipts.
 
+        Args:
+            messages: a list, or what gives one after the other once they can be written.
+            timeout: seconds to wait for a connection and again for the receipts.
+
         Raises:
             TransportError: one or more not sent, or not known to be sent.
             ValueError: a name that no queue of ours has.
         """
-        batch = list(messages)
-        for message in batch:
-            _checked(message.queue)
-        if batch:
-            self._current(timeout).send(batch, timeout=timeout)
+        if isinstance(messages, Sequence):
+            for message in messages:
+                _checked(message.queue)
+            if not messages:
+                return
+        self._current(timeout).send(_named(messages), timeout=timeout)
+
+
+def _named(messages: Iterable[Outgoing]) -> Iterator[Outgoing]:
+    for message in messages:
+        _checked(message.queue)
+        yield message
 
 
 def _subscribe(session: Session, subscription: _Subscription) -> None:

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from brokers.adapters.seen import as_os_error
+
 
 class WindowFile:
     """SQLite with a write-ahead log and full synchronisation.
@@ -47,7 +49,7 @@ class WindowFile:
                 )
                 self._database.executemany("INSERT OR REPLACE INTO windows VALUES (?, ?, ?)", kept)
         except sqlite3.Error as error:
-            raise OSError(f"the file of windows: {error}") from error
+            raise as_os_error(error, "the file of windows") from error
 
     def close(self) -> None:
         """Close the file."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from brokers.agent.queues import Source
-from brokers.data.backlog import backlog_item, retiring, served
+from brokers.data.backlog import backlog_item, readable, retiring, served
 from brokers.data.bench import Workbench
 from brokers.data.confirm import question
 from brokers.data.window import Windows
@@ -56,6 +56,7 @@ class Backlogs:
             for handle in self.windows.open(
                 snapshot.domain, now, urgent=retiring(snapshot), served=_served(snapshot)
             )
+            if readable(snapshot, handle)
         }
 
     def due(self, bench: Workbench) -> list[Outgoing]:

@@ -28,6 +28,8 @@ class Batch:
     effects: list[tuple[Source, Effects]] = field(default_factory=list)
     # Queues of which nothing more may be handled, since acknowledgements are cumulative.
     stopped: dict[str, float] = field(default_factory=dict)
+    # Of each domain what its messages were decided with.
+    benches: dict[str, Workbench] = field(default_factory=dict)
 
 
 def dead_letter(

@@ -21,6 +21,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "anchors_file": (str,),
     "http_port": (int,),
     "lease_interval": (int, float),
+    "decision_interval": (int, float),
     "batch": (int,),
     "prefetch": (int,),
     "client_window": (int,),
@@ -28,15 +29,18 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "window_seconds": (int,),
     "log_level": (str,),
     "comparator": (str,),
+    "enrolment_file": (str,),
     "tls": (dict,),
 }
 _REQUIRED = ("name", "overlay", "state", "brokers_file", "anchors_file")
 _PATHS = ("state", "brokers_file", "anchors_file")
+_OPTIONAL_PATHS = ("comparator", "enrolment_file")
 _TLS = ("ca", "certificate", "key")
 _SPOKEN = {str: "text", int: "a whole number", float: "a number", dict: "a table"}
 _RANGES: dict[str, tuple[float, float]] = {
     "http_port": (0, 65_535),
     "lease_interval": (0.05, 3600),
+    "decision_interval": (0.05, 3600),
     "batch": (1, 10_000),
     "prefetch": (1, 100_000),
     "client_window": (4, 8192),
@@ -57,6 +61,7 @@ class AgentConfig:
         anchors_file: pinned keys of the authority.
         http_port: loopback port of its status pages; 0 takes a free one.
         lease_interval: seconds between two requests for a lease.
+        decision_interval: seconds after which a segment of the decision log is sent.
         batch: most events handled together.
         prefetch: events on their way at once, per queue.
         client_window: most deliveries sent ahead to one client that has not confirmed them yet;
@@ -66,6 +71,8 @@ class AgentConfig:
             further ones stay with it.
         log_level: as in `logging`.
         comparator: socket of the comparator beside this agent (`brokers.comparator`), or None.
+        enrolment_file: what `policyctl enrol` wrote, so that the certificate renews itself; None
+            where keys were typed in.
         tls: files for TLS in place of those that the brokers file names, or None.
 
     Raises:
@@ -79,6 +86,7 @@ class AgentConfig:
     anchors_file: Path
     http_port: int = 0
     lease_interval: float = 5.0
+    decision_interval: float = 60.0
     batch: int = 200
     prefetch: int = 400
     client_window: int = 200
@@ -86,6 +94,7 @@ class AgentConfig:
     window_seconds: int = 86_400
     log_level: str = "INFO"
     comparator: Path | None = None
+    enrolment_file: Path | None = None
     tls: TlsConfig | None = None
 
     @classmethod
@@ -160,8 +169,9 @@ def _settings(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
     settings = dict(document)
     for setting in _PATHS:
         settings[setting] = folder / document[setting]
-    if "comparator" in document:
-        settings["comparator"] = folder / document["comparator"]
+    for setting in _OPTIONAL_PATHS:
+        if setting in document:
+            settings[setting] = folder / document[setting]
     if "tls" in document:
         settings["tls"] = _tls(folder, document["tls"])
     return settings

@@ -11,31 +11,29 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
+from brokers.adapters.disk import DiskWatch
 from brokers.adapters.logs import log, log_failure
 from brokers.agent.backlog import Backlogs
-from brokers.agent.batch import Batch, attempt_key, dead_letter, handle, undeliverable
+from brokers.agent.batch import Batch, attempt_key, dead_letter, handle
+from brokers.agent.decisions import DecisionNotes
 from brokers.agent.policy import InForce, PolicyInForce, Progress
 from brokers.agent.queues import Queues, Source
 from brokers.agent.routing import OverlayRouting, Told
+from brokers.agent.sending import Sending
 from brokers.agent.statistics import RefusedMessage, Statistics
 from brokers.data.forward import Forwarding
-from brokers.data.handle import (
-    Effects,
-    Refusal,
-    Workbench,
-)
+from brokers.data.handle import Effects, Refusal, Workbench
 from brokers.data.limits import Tally
 from brokers.data.reasons import COMPARATOR_AWAY, NO_ROOM
 from brokers.data.sessions import SessionKeys
 from brokers.ports import (
     Clock,
+    DecisionLog,
     EventLog,
     KeyStore,
     Message,
-    Outgoing,
     SeenEntry,
     Transport,
-    TransportError,
 )
 from policyengine.primitives.rand import SYSTEM_RANDOM
 
@@ -46,7 +44,6 @@ _HOLD_SECONDS = 0.5
 _ROOM_SECONDS = 0.1
 _LONGEST_HOLD = 120.0
 _REST_AFTER_FAILURE = 1.0
-_SEND_TIMEOUT = 20.0
 _HANDLED_QUIETLY = frozenset({"own-event", "revoked"})
 
 
@@ -69,6 +66,8 @@ class DataPlane:
         routing: tells other agents what is wanted here and learns what they want; None
             sends every event to all agents of the overlay.
         backlogs: keeps the queues of clients short; None sends everything at once.
+        decisions: takes what was decided; None keeps no record.
+        disk: tells whether what is taken can be recorded; None takes it for granted.
     """
 
     def __init__(
@@ -88,6 +87,8 @@ class DataPlane:
         prefetch: int = 400,
         routing: OverlayRouting | None = None,
         backlogs: Backlogs | None = None,
+        decisions: DecisionLog | None = None,
+        disk: DiskWatch | None = None,
     ) -> None:
         self._agent = agent
         self._keys = keys
@@ -102,6 +103,9 @@ class DataPlane:
         self._limit = batch
         self._routing = routing
         self._backlogs = backlogs
+        self._decisions = None if decisions is None else DecisionNotes(decisions)
+        self._disk = disk
+        self._sending = Sending(agent, transport, clock)
         self._queues = Queues(agent, transport, clock, prefetch=prefetch)
         self._sessions = SessionKeys()
         self._version = -1
@@ -113,11 +117,27 @@ class DataPlane:
 
         Args:
             timeout: seconds to wait for a first message.
+
+        Raises:
+            OSError: the disk failed; nothing more is taken until it does not.
         """
+        try:
+            self._step(timeout)
+        except OSError as error:
+            if self._disk is not None:
+                self._disk.failed(error)
+            raise
+
+    def _step(self, timeout: float) -> None:
         if self._policy.version != self._version:
             self._version = self._policy.version
             self._queues.wake()
-        serving = [d for d in self._policy.domains if self._standing(d) == "serving"]
+        # INVARIANT: what cannot be recorded is not taken; it stays with the broker.
+        takes = self._disk is None or self._disk.ready()
+        domains = self._policy.domains if takes else ()
+        serving = [domain for domain in domains if self._standing(domain) == "serving"]
+        if self._decisions is not None:
+            self._decisions.tend(self._policy.domains, self._now())
         snapshots = [self._policy.domains[domain].snapshot for domain in serving]
         waiting = {} if self._backlogs is None else self._backlogs.sources(snapshots, self._now())
         self._queues.serve(serving, waiting)
@@ -141,15 +161,15 @@ class DataPlane:
 
     def _tend_routes(self, domains: list[str]) -> None:
         """Tell what is due, and find another way for what a silent agent was given."""
-        if self._routing is None or not self._transport.connected:
+        if self._routing is None or not domains or not self._transport.connected:
             return
         outgoing, told = self._routing.announcements(domains)
         self._routing.save()
-        if outgoing and self._send(outgoing):
+        if outgoing and self._sending.send(outgoing):
             self._routing.told(told)
         for domain in domains:
             again, held, waiting = self._routing.overdue(self._policy.domains[domain].snapshot)
-            if again and self._send(again):
+            if again and self._sending.send(again):
                 self._routing.rerouted(domain, held, waiting)
                 self._statistics.count(domain, "rerouted", len(held))
 
@@ -160,7 +180,7 @@ class DataPlane:
         for domain in domains:
             outgoing = self._backlogs.due(self._bench(self._policy.domains[domain], Batch()))
             self._backlogs.before_sending()
-            sent = self._send(outgoing)
+            sent = self._sending.send(outgoing)
             (self._backlogs.carried_out if sent else self._backlogs.failed)()
             self._statistics.count(domain, "questions", len(outgoing) if sent else 0)
 
@@ -172,7 +192,7 @@ class DataPlane:
         # INVARIANT: one answer a batch and domain, for a skipped message must not be
         # acknowledged by a later one of its queue.
         serving = {domain for domain in domains if self._standing(domain) == "serving"}
-        benches = {d: self._bench(domains[d], batch) for d in serving}
+        benches = batch.benches = {d: self._bench(domains[d], batch) for d in serving}
         for message in messages:
             source = self._queues.source(message.queue)
             if source is None or message.queue in batch.stopped:
@@ -278,11 +298,14 @@ class DataPlane:
         # A lease may have ended while we decided: then nothing of it leaves.
         if not (
             self._still_serving(batch)
-            and self._send(batch.outgoing)
-            and self._send_doubtful(batch.doubtful)
+            and self._sending.send(batch.outgoing, lambda: self._still_serving(batch))
+            and self._sending.send_doubtful(batch.doubtful)
         ):
             self._give_back(batch)
             return
+        # Before the batch is known as handled: what comes again is rather noted twice than never.
+        if self._decisions is not None:
+            self._decisions.note(batch)
         entries = [SeenEntry(key, issued) for key, issued in batch.seen.items()]
         spent = [one for _, effects in batch.effects for one in effects.spent]
         self._seen.record(entries, now=self._now(), spent=spent)
@@ -329,42 +352,6 @@ class DataPlane:
             self._backlogs.failed()
         for queue in {message.queue for message in batch.messages}:
             batch.stopped[queue] = _REST_AFTER_FAILURE
-
-    def _send(self, outgoing: list[Outgoing]) -> bool:
-        try:
-            self._transport.send_many(outgoing, timeout=_SEND_TIMEOUT)
-        except TransportError as error:
-            log(_LOGGER, logging.WARNING, "batch not sent", reason=str(error))
-            return error.refused and self._send_one_by_one(outgoing)
-        return True
-
-    def _send_doubtful(self, letters: list[Outgoing]) -> bool:
-        try:
-            self._transport.send_many(letters, timeout=_SEND_TIMEOUT)
-        except TransportError as error:
-            if error.refused:
-                log(_LOGGER, logging.WARNING, "dead letters dropped", reason=str(error))
-            return error.refused
-        return True
-
-    def _send_one_by_one(self, outgoing: list[Outgoing]) -> bool:
-        """After a refusal: find what the broker refuses and put it aside, unless it is all."""
-        for message in outgoing:
-            try:
-                self._transport.send_many([message], timeout=_SEND_TIMEOUT)
-            except TransportError as error:
-                if not error.refused or not self._put_aside(message):
-                    return False
-        return True
-
-    def _put_aside(self, message: Outgoing) -> bool:
-        aside = undeliverable(self._agent, message, self._clock.wall())
-        try:
-            self._transport.send_many([aside], timeout=_SEND_TIMEOUT)
-        except TransportError:
-            return False
-        log(_LOGGER, logging.ERROR, "undeliverable", queue=message.queue)
-        return True
 
     def _count(self, batch: Batch) -> None:
         for source, effects in batch.effects:

@@ -11,7 +11,7 @@ from brokers.data.blindfilters import BlindStore
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
 from brokers.ports import ComparatorPort
 from brokers.snapshot import DomainSnapshot, build_snapshot
-from policyengine.bundles import OpenedBundle, TrustedState
+from policyengine.bundles import Floors, OpenedBundle, TrustedState
 from policyengine.errors import RejectedError
 from policyengine.ope import RangeIndex
 from policyengine.primitives.hpke import SealingKey
@@ -100,7 +100,8 @@ class PolicyInForce:
             RejectedError: `malformed` or `audience`.
         """
         denied = state.denied.get(opened.header.domain, frozenset())
-        snapshot = build_snapshot(opened, sealing_key=self._sealing_key, denied=denied)
+        built = build_snapshot(opened, sealing_key=self._sealing_key, denied=denied)
+        snapshot = built.under(state.floors_of(built.domain))
         if (snapshot.agent, snapshot.overlay) != (self._agent, self._overlay):
             raise RejectedError("audience", "the bundle is for another agent or overlay")
         return self._in_force(snapshot)
@@ -119,6 +120,14 @@ class PolicyInForce:
             held = self.domains.get(domain)
             if held is not None:
                 snapshot = replace(held.snapshot, denied=held.snapshot.denied | handles)
+                self._swap(domain, replace(held, snapshot=snapshot))
+
+    def hold(self, domain: str, floors: Floors) -> None:
+        """Give parties nothing before the revision that knows what they lost."""
+        with self._lock:
+            held = self.domains.get(domain)
+            if held is not None:
+                snapshot = held.snapshot.under(floors)
                 self._swap(domain, replace(held, snapshot=snapshot))
 
     def settled(self) -> Callable[[], bool]:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from brokers.adapters.control_link import ControlLink
+from brokers.adapters.disk import DiskWatch
 from brokers.agent.metrics import CONTENT_TYPE, Family, exposition
 from brokers.agent.policy import InForce, PolicyInForce
 from brokers.agent.statistics import Statistics
@@ -30,6 +31,7 @@ class Report:
         statistics: counters.
         clock: both clocks.
         windows: how far clients are sent ahead.
+        disk: whether the agent's folder takes what has to be kept.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Report:
         statistics: Statistics,
         clock: Clock,
         windows: Windows,
+        disk: DiskWatch,
     ) -> None:
         self._agent = agent
         self._overlay = overlay
@@ -54,23 +57,33 @@ class Report:
         self._statistics = statistics
         self._clock = clock
         self._windows = windows
+        self._disk = disk
         self._started = clock.boot()
 
     def health(self) -> Page:
-        """The process is alive."""
-        return json_page({"agent": self._agent, "alive": True})
+        """The process is alive, and what its disk says."""
+        return json_page({"agent": self._agent, "alive": True, "disk": self._disk_standing})
 
     def ready(self) -> Page:
-        """Connected, and every domain that it holds is served."""
+        """Connected, with room on the disk, and every domain that it holds is served."""
         waiting = {
             domain: standing
             for domain in self._policy.domains
             if (standing := self._link.standing(domain)) != _SERVING
         }
         connected = self._control.connected and self._data.connected
-        ready = connected and bool(self._policy.domains) and not waiting
-        document = {"ready": ready, "connected": connected, "waiting": waiting}
+        ready = bool(connected and self._policy.domains and not waiting and not self._disk.problem)
+        document = {
+            "ready": ready,
+            "connected": connected,
+            "waiting": waiting,
+            "disk": self._disk_standing,
+        }
         return json_page(document, 200 if ready else 503)
+
+    @property
+    def _disk_standing(self) -> str:
+        return self._disk.problem or "ok"
 
     def status(self) -> Page:
         """Everything."""
@@ -83,8 +96,11 @@ class Report:
             "agent": self._agent,
             "overlay": self._overlay,
             "uptime_seconds": round(self._clock.boot() - self._started, 1),
+            "root": self._link.root_version,
             "control_connected": self._control.connected,
             "data_connected": self._data.connected,
+            "disk": self._disk_standing,
+            "not_kept": self._link.not_kept,
             "domains": {domain: self._domain(domain) for domain in domains},
             "refused_bundles": [asdict(item) for item in reversed(list(self._link.rejections))],
             "last_refusals": self._statistics.last_refusals(),
@@ -97,7 +113,7 @@ class Report:
         confirming, behind, ahead = self._windows.counts(domain)
         return {
             "standing": standing,
-            "delivering": standing == _SERVING,
+            "delivering": standing == _SERVING and not self._disk.problem,
             "lease_seconds_left": round(view.book.remaining(domain, self._clock.boot()), 1),
             "notice": view.state.notices.get(domain, 0),
             "counters": self._statistics.counters(domain),
@@ -157,13 +173,21 @@ class Report:
         )
         connected.add(int(self._control.connected), agent=self._agent, broker="control")
         connected.add(int(self._data.connected), agent=self._agent, broker="overlay")
+        usable = Family(
+            "portcullis_disk_usable", "gauge", "1 where the disk takes what has to be kept, else 0."
+        )
+        usable.add(int(not self._disk.problem), agent=self._agent)
+        waiting = Family(
+            "portcullis_not_kept", "gauge", "Control messages that wait for room on the disk."
+        )
+        waiting.add(self._link.not_kept, agent=self._agent)
         uptime = Family("portcullis_uptime_seconds", "gauge", "Seconds since the agent started.")
         uptime.add(round(self._clock.boot() - self._started, 1), agent=self._agent)
         memory = Family(
             "process_resident_memory_bytes", "gauge", "Memory of the process that is resident."
         )
         memory.add(resident_bytes())
-        return [connected, uptime, memory]
+        return [connected, usable, waiting, uptime, memory]
 
 
 def resident_bytes() -> int:
@@ -186,6 +210,7 @@ def _policy(held: InForce) -> dict[str, object]:
         "clients": len(snapshot.clients),
         "peers": sorted(peer.name for peer in snapshot.peers),
         "denied": sorted(snapshot.denied),
+        "held": sorted(snapshot.held),
         "subscribers": sorted(subscriptions),
         "subscriptions_broken": len(held.subscriptions.broken),
     }

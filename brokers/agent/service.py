@@ -10,6 +10,8 @@ from brokers.adapters.brokers_file import BrokersFile
 from brokers.adapters.clock import SystemClock
 from brokers.adapters.comparator_client import SocketComparator
 from brokers.adapters.control_link import ControlLink
+from brokers.adapters.decisions import DecisionFolder
+from brokers.adapters.disk import DiskWatch
 from brokers.adapters.files import (
     BundleFolder,
     FolderLock,
@@ -17,16 +19,18 @@ from brokers.adapters.files import (
     RoutingFile,
     StateFile,
     SubscriptionFile,
-    load_anchors,
     private_folder,
 )
 from brokers.adapters.logs import log, log_failure
+from brokers.adapters.renewing import RenewalThread
+from brokers.adapters.rootfile import kept_roots, load_pinned
 from brokers.adapters.seen import SeenLog
 from brokers.adapters.stomp import StompTransport
 from brokers.adapters.windows import WindowFile
 from brokers.agent.backlog import Backlogs
 from brokers.agent.config import AgentConfig
 from brokers.agent.dataplane import DataPlane
+from brokers.agent.decisions import DecisionShipper
 from brokers.agent.policy import PolicyInForce, Progress
 from brokers.agent.report import Report
 from brokers.agent.routing import OverlayRouting
@@ -38,6 +42,7 @@ from policyengine.bundles import audience
 _LOGGER = logging.getLogger("portcullis.agent")
 _CONTROL_ROUND = 0.1
 _DATA_ROUND = 0.2
+_DECISIONS_ROUND = 0.5
 _PAUSE_AFTER_FAILURE = 1.0
 
 
@@ -55,11 +60,14 @@ class Agent:
 
     def __init__(self, config: AgentConfig) -> None:
         brokers = BrokersFile.load(config.brokers_file)
-        anchors = load_anchors(config.anchors_file)
+        pinned = load_pinned(config.anchors_file)
+        enrolled = config.enrolment_file
+        self._renewal = RenewalThread(enrolled.parent) if enrolled is not None else None
         keys = Keys.load(config.state / "keys.json")
         self._lock = FolderLock(private_folder(config.state))
         clock, statistics, progress = SystemClock(), Statistics(), Progress()
-        name = config.name
+        disk = DiskWatch(config.state, clock)
+        self._name = name = config.name
         self._control = StompTransport(
             config.secured(brokers.control_broker()), name=f"{name}-control"
         )
@@ -82,13 +90,26 @@ class Agent:
         )
         self._link = ControlLink(
             transport=self._control,
-            identity=Identity(audience("agent", name), keys.sealing, anchors),
+            identity=Identity(audience("agent", name), keys.sealing, pinned.anchors),
             signing_key=keys.signing,
             bundles=BundleFolder(config.state / "bundles"),
             state_file=StateFile(config.state / "trusted.json", audience("agent", name)),
+            roots=kept_roots(config.state / "roots.json", pinned),
             clock=clock,
             applier=self._policy,
             lease_interval=config.lease_interval,
+            on_disk_failure=disk.failed,
+        )
+        self._decisions = DecisionFolder(
+            config.state / "decisions", full_after=config.decision_interval
+        )
+        self._shipper = DecisionShipper(
+            agent=name,
+            folder=self._decisions,
+            policy=self._policy,
+            transport=self._control,
+            signing_key=keys.signing,
+            clock=clock,
         )
         self._plane = DataPlane(
             agent=name,
@@ -104,6 +125,8 @@ class Agent:
             batch=config.batch,
             prefetch=config.prefetch,
             backlogs=backlogs,
+            decisions=self._decisions,
+            disk=disk,
             routing=OverlayRouting(
                 agent=name,
                 keys=keys,
@@ -123,6 +146,7 @@ class Agent:
             statistics=statistics,
             clock=clock,
             windows=backlogs.windows,
+            disk=disk,
         )
         self._link.restore()
         pages = {
@@ -142,17 +166,23 @@ class Agent:
 
     def start(self) -> None:
         """Start working; returns at once, whether the brokers can be reached or not."""
+        if self._renewal is not None:
+            self._renewal.start()
         self._link.listen()
         self._data.start()
         self._run("control", lambda: self._link.step(_CONTROL_ROUND))
+        self._run("decisions", self._ship)
         self._run("data", lambda: self._plane.step(_DATA_ROUND))
         log(_LOGGER, logging.INFO, "started", http_port=self.http_port)
 
     def stop(self) -> None:
         """Finish what is under way, disconnect, stop."""
         self._stopping.set()
+        if self._renewal is not None:
+            self._renewal.stop()
         for thread in self._threads:
             thread.join(30)
+        self._decisions.close(self._link.now())
         self._data.close()
         if self._comparator is not None:
             self._comparator.close()
@@ -163,8 +193,14 @@ class Agent:
         self._lock.release()
         log(_LOGGER, logging.INFO, "stopped")
 
+    def _ship(self) -> None:
+        self._shipper.step()
+        self._stopping.wait(_DECISIONS_ROUND)
+
     def _run(self, name: str, round_: Callable[[], None]) -> None:
-        thread = threading.Thread(target=self._loop, args=(name, round_), name=name, daemon=True)
+        # With the agent's name: a process may hold several, and logs say which thread it was.
+        title = f"{self._name}-{name}"
+        thread = threading.Thread(target=self._loop, args=(name, round_), name=title, daemon=True)
         thread.start()
         self._threads.append(thread)
 

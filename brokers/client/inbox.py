@@ -105,6 +105,7 @@ class Inbox:
         self._early: list[_Early] = []
         self._later: list[tuple[float, Whole]] = []
         self._closed = False
+        self._away = float("-inf")
         self._sessions = OpenedSessions()
         self.doubles = 0
         self.given_up = 0
@@ -245,12 +246,15 @@ class Inbox:
         if self._early:
             self.retry()
         policies = self._session.policy.domains.values()
-        # While a broker is away its parts are late through no fault of theirs.
-        if not policies or not self._session.connected:
+        now = self._session.clock.boot()
+        # While a broker is away its parts are late through no fault of theirs; when it is back
+        # they have their time, as publishers send them only now.
+        if not self._session.connected:
+            self._away = now
+        window = max((policy.window_seconds for policy in policies), default=0)
+        if not policies or now < self._away + window:
             return
-        window = max(policy.window_seconds for policy in policies)
         with self._arrived:
-            now = self._session.clock.boot()
             given_up = self._assembly.give_up(now, window)
         for carriers in given_up:
             self.given_up += 1

@@ -13,6 +13,7 @@ from policyengine.attributes import Predicate, Value
 from policyengine.attributes.literals import Literal
 from policyengine.bundles import (
     ClientContent,
+    Floors,
     HomeAgent,
     OpenedBundle,
     TagKey,
@@ -264,6 +265,9 @@ class PolicyHolder:
 
     def deny(self, domain: str, handles: frozenset[str]) -> None:
         """Notices are for agents; a client has nothing to take out."""
+
+    def hold(self, domain: str, floors: Floors) -> None:
+        """Notices are for agents; a client has nobody to hold anything from."""
 
     def settled(self) -> Callable[[], bool]:
         """Nothing of a client's work must be over before it acknowledges a bundle."""

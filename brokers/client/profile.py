@@ -2,6 +2,7 @@
 
 profile.json   handle, domain, brokers_file, anchors_file
 keys.json      private keys, mode 0600
+enrolment.json where it renews its certificate, of a client that `policyctl enrol` made
 state/         trusted state, received bundles (sealed), subscriptions, window
 """
 
@@ -13,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from brokers.adapters.brokers_file import BrokersFile, ConfigurationError
+from brokers.adapters.enrolment import ENROLMENT
 from brokers.adapters.files import (
     Keys,
     StateError,
-    load_anchors,
     private_folder,
     write_atomically,
 )
+from brokers.adapters.rootfile import Pinned, load_pinned
 from brokers.client.errors import ProfileError
-from policyengine.bundles import TrustAnchors, identifier
+from policyengine.bundles import identifier
 from policyengine.errors import InputError
 
 _FIELDS = ("handle", "domain", "brokers_file", "anchors_file")
@@ -36,7 +38,7 @@ class Profile:
         handle: the client's pseudonym.
         domain: the domain it belongs to.
         brokers: where the brokers stand.
-        anchors: pinned keys of the authority.
+        pinned: the root of the authority to begin with, or its keys.
         keys: private keys.
     """
 
@@ -44,8 +46,13 @@ class Profile:
     handle: str
     domain: str
     brokers: BrokersFile
-    anchors: TrustAnchors
+    pinned: Pinned
     keys: Keys = field(repr=False)
+
+    @property
+    def enrolled(self) -> bool:
+        """Whether its certificate renews itself."""
+        return (self.folder / ENROLMENT).is_file()
 
     @property
     def state(self) -> Path:
@@ -67,7 +74,7 @@ class Profile:
                 handle=identifier(document["handle"], "handle"),
                 domain=identifier(document["domain"], "domain"),
                 brokers=BrokersFile.load(folder / document["brokers_file"]),
-                anchors=load_anchors(folder / document["anchors_file"]),
+                pinned=load_pinned(folder / document["anchors_file"]),
                 keys=Keys.load(folder / "keys.json"),
             )
         except (ConfigurationError, StateError, InputError) as error:

@@ -18,6 +18,8 @@ from brokers.adapters.clock import SystemClock
 from brokers.adapters.control_link import ControlLink
 from brokers.adapters.files import BundleFolder, FolderLock, StateError, StateFile
 from brokers.adapters.logs import log, log_failure
+from brokers.adapters.renewing import RenewalThread
+from brokers.adapters.rootfile import kept_roots
 from brokers.adapters.stomp import StompTransport
 from brokers.client.errors import NotReady, ProfileError
 from brokers.client.homes import PATIENCE_SECONDS, HomeWatch
@@ -68,6 +70,7 @@ class Session:
         self._on_reply: Callable[[Reply], None] | None = None
         self._on_delivery: Callable[[Message, bytes], None] | None = None
         self._on_change: Callable[[], None] | None = None
+        self._renewal = self._make_renewal()
         self._lock = self._acquire()
         self._condition = threading.Condition()
         self._replies: dict[Place, Reply | None] = {}
@@ -99,6 +102,8 @@ class Session:
         self._on_reply = on_reply
         self._on_delivery = on_delivery
         self._on_change = on_change
+        if self._renewal is not None:
+            self._renewal.start()
         self._link.listen()
         self._run("control", self._control_round)
 
@@ -108,14 +113,23 @@ class Session:
         except StateError as error:
             raise ProfileError(str(error)) from None
 
+    def _make_renewal(self) -> RenewalThread | None:
+        if not self.profile.enrolled:
+            return None
+        try:
+            return RenewalThread(self.profile.folder)
+        except ConfigurationError as error:
+            raise ProfileError(str(error)) from None
+
     def _make_link(self) -> ControlLink:
         profile, address = self.profile, audience("client", self.profile.handle)
         return ControlLink(
             transport=self._control,
-            identity=Identity(address, profile.keys.sealing, profile.anchors),
+            identity=Identity(address, profile.keys.sealing, profile.pinned.anchors),
             signing_key=profile.keys.signing,
             bundles=BundleFolder(profile.state / "bundles"),
             state_file=StateFile(profile.state / "trusted.json", address),
+            roots=kept_roots(profile.state / "roots.json", profile.pinned),
             clock=self.clock,
             applier=self.policy,
             lease_interval=_LEASE_INTERVAL,
@@ -241,6 +255,8 @@ class Session:
     def close(self) -> None:
         """Disconnect everything and give the profile up."""
         self._stopping.set()
+        if self._renewal is not None:
+            self._renewal.stop()
         with self._condition:
             self._condition.notify_all()
         for thread in list(self._threads):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from policyengine.bundles import ComparatorContent, OpenedBundle, TrustedState
+from policyengine.bundles import ComparatorContent, Floors, OpenedBundle, TrustedState
 from policyengine.errors import DecodeError, InputError, RejectedError
 from policyengine.ope import ComparatorKey, KeyringComparator, Question, Slot
 from policyengine.trustgroups import may_open
@@ -75,6 +75,9 @@ class Keyring:
         self._comparator = KeyringComparator(every)
 
     def deny(self, domain: str, handles: frozenset[str]) -> None:
+        """Notices are for agents; a comparator knows no clients."""
+
+    def hold(self, domain: str, floors: Floors) -> None:
         """Notices are for agents; a comparator knows no clients."""
 
     def settled(self) -> Callable[[], bool]:

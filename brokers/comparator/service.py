@@ -13,10 +13,10 @@ from brokers.adapters.files import (
     FolderLock,
     Keys,
     StateFile,
-    load_anchors,
     private_folder,
 )
 from brokers.adapters.logs import log, log_failure
+from brokers.adapters.rootfile import kept_roots, load_pinned
 from brokers.adapters.stomp import StompTransport
 from brokers.comparator.config import ComparatorConfig
 from brokers.comparator.keyring import Keyring
@@ -43,7 +43,7 @@ class ComparatorService:
 
     def __init__(self, config: ComparatorConfig) -> None:
         brokers = BrokersFile.load(config.brokers_file)
-        anchors = load_anchors(config.anchors_file)
+        pinned = load_pinned(config.anchors_file)
         keys = Keys.load(config.state / "keys.json")
         self._lock = FolderLock(private_folder(config.state))
         address = audience("comparator", config.name)
@@ -51,10 +51,11 @@ class ComparatorService:
         self._keyring = Keyring(config.name)
         self._link = ControlLink(
             transport=self._control,
-            identity=Identity(address, keys.sealing, anchors),
+            identity=Identity(address, keys.sealing, pinned.anchors),
             signing_key=keys.signing,
             bundles=BundleFolder(config.state / "bundles"),
             state_file=StateFile(config.state / "trusted.json", address),
+            roots=kept_roots(config.state / "roots.json", pinned),
             clock=SystemClock(),
             applier=self._keyring,
             lease_interval=config.lease_interval,

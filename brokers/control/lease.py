@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from policyengine.bundles import Lease
 from policyengine.errors import RejectedError
 
 # Answers to the last few questions are welcome; older ones could only shorten a lease.
 _OPEN_QUESTIONS = 8
+
+READS: Final = ("deltas",)
+"""Forms of bundles that this release reads beside whole ones, as lease requests tell."""
+_PATIENCE: Final = 2
+_PLAIN_ROUNDS: Final = 60
 
 Standing = Literal["serving", "no-lease", "lease-over", "behind-revision", "behind-notice"]
 
@@ -96,6 +101,10 @@ class LeaseBook:
             granted_for=asked,
         )
 
+    def without_leases(self) -> LeaseBook:
+        """The book once the key that vouched for the leases is no longer trusted."""
+        return replace(self, leases={})
+
     def standing(self, domain: str, *, boot: float, revision: int, notice: int) -> Standing:
         """Whether a domain's events may be handled now, and if not, why.
 
@@ -124,6 +133,36 @@ class LeaseBook:
     def now(self, *, boot: float, wall: float) -> float:
         """Unix time by the newest lease's signed time; by the wall clock before the first."""
         return wall if self.time_offset is None else boot + self.time_offset
+
+
+@dataclass(frozen=True)
+class Telling:
+    """Whether a question tells what this release reads.
+
+    A control plane of the release before refuses questions that do, and cannot say so. So where
+    answers stay out every other question is a plain one, and where one of these is answered the
+    next are plain, too, for some minutes.
+
+    Args:
+        silent: questions since the last answer.
+        plain: how many of the next questions tell nothing.
+        nonce: of the last question that told nothing.
+    """
+
+    silent: int = 0
+    plain: int = 0
+    nonce: str = ""
+
+    def ask(self, nonce: str) -> tuple[Telling, tuple[str, ...]]:
+        """Note a question; returns what it is to tell, too."""
+        tells = not self.plain and (self.silent < _PATIENCE or self.silent % 2 == 1)
+        after = replace(self, silent=self.silent + 1, plain=max(0, self.plain - 1))
+        return (after, READS) if tells else (replace(after, nonce=nonce), ())
+
+    def answered(self, nonce: str) -> Telling:
+        """Note an answer."""
+        taught = nonce == self.nonce and self.silent > _PATIENCE
+        return replace(self, silent=0, plain=_PLAIN_ROUNDS if taught else self.plain)
 
 
 def _without(asked: Mapping[str, float], nonce: str) -> dict[str, float]:

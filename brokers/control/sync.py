@@ -7,41 +7,45 @@ and sends the acknowledgement last (trust.md, "Agent's disk").
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from brokers.control.identity import Identity
+from brokers.control.intake import open_first, open_from_disk
 from policyengine.bundles import (
     Acknowledgement,
     AgentContent,
     ClientContent,
     Content,
     LeaseRequest,
+    Manifest,
     Notice,
     OpenedBundle,
-    TrustAnchors,
     TrustedState,
-    open_bundle,
     open_notice,
+    opened_bundle,
+    read_whole,
 )
 from policyengine.errors import RejectedError
-from policyengine.primitives.hpke import SealingKey
 
 Status = Literal["received", "applied", "rejected"]
 
-
-@dataclass(frozen=True)
-class Identity:
-    """Who opens messages, and what it trusts.
-
-    Args:
-        audience: for example `agent:alpha`.
-        sealing_key: its own X25519 key.
-        anchors: pinned keys of the authority.
-    """
-
-    audience: str
-    sealing_key: SealingKey
-    anchors: TrustAnchors
+__all__ = [
+    "AcceptedBundle",
+    "AcceptedNotice",
+    "Identity",
+    "Status",
+    "acknowledgement",
+    "after_bundle",
+    "check_follows",
+    "epochs_of",
+    "held_report",
+    "judge_bundle",
+    "judge_kept",
+    "judge_notice",
+    "lease_request",
+    "open_verified",
+]
 
 
 @dataclass(frozen=True)
@@ -53,21 +57,40 @@ class AcceptedBundle:
 
 
 def open_verified(message: bytes, *, domain: str, identity: Identity) -> OpenedBundle:
-    """Open a bundle and check signature, audience, parts and the set of trust anchors.
+    """Open a bundle that is whole in one message; check signature, audience, parts and the set
+    of trust anchors.
 
     Raises:
         RejectedError: `malformed`, `signature` or `audience`.
     """
-    opened = open_bundle(
-        message,
-        key=identity.sealing_key,
-        audience=identity.audience,
-        domain=domain,
-        policy_key=identity.anchors.policy,
-    )
-    if opened.header.root_version != identity.anchors.root_version:
-        raise RejectedError("signature", "the bundle goes with other trust anchors than ours")
-    return opened
+    manifest = open_first(message, domain=domain, identity=identity)
+    return opened_bundle(manifest, read_whole(manifest), key=identity.sealing_key)
+
+
+def check_follows(state: TrustedState, manifest: Manifest, *, in_force: bool, now: float) -> None:
+    """Decide whether a verified bundle may follow what is in force.
+
+    What the state names may be in force no more, because its file was lost or damaged. Then it
+    may come once more, and so may any other whole bundle of its revision; nothing older.
+
+    Args:
+        state: the trusted state.
+        manifest: of the bundle.
+        in_force: whether what the state names is in force.
+        now: Unix time in seconds, by the newest lease where there is one.
+
+    Raises:
+        RejectedError: as `TrustedState.check`.
+    """
+    header = manifest.header
+    held = state.revisions.get(header.domain)
+    if held is not None and not in_force:
+        if held.digest == manifest.digest:
+            return
+        if held.revision == header.revision:
+            others = {name: one for name, one in state.revisions.items() if name != header.domain}
+            state = replace(state, revisions=others)
+    state.check(header, manifest.digest, now)
 
 
 def judge_bundle(
@@ -100,7 +123,7 @@ def after_bundle(state: TrustedState, opened: OpenedBundle) -> TrustedState:
 def judge_kept(
     message: bytes, *, domain: str, identity: Identity, state: TrustedState
 ) -> AcceptedBundle:
-    """Decide about a bundle found on the own disk after a start.
+    """Decide about what was found on the own disk after a start.
 
     It was accepted before, so its expiry (a limit on acceptance) counts no more: the lease
     keeps it fresh. The bundle is written before the state, so it may be one step ahead.
@@ -108,7 +131,8 @@ def judge_kept(
     Raises:
         RejectedError: it does not verify, or is older than the state says.
     """
-    opened = open_verified(message, domain=domain, identity=identity)
+    manifest, content = open_from_disk(message, domain=domain, identity=identity)
+    opened = opened_bundle(manifest, content, key=identity.sealing_key)
     held = state.revisions.get(domain)
     if held is not None and held.digest == opened.digest:
         return AcceptedBundle(opened, state)
@@ -176,10 +200,18 @@ def epochs_of(content: Content) -> dict[int, str]:
 
 
 def lease_request(
-    audience: str, *, nonce: str, held: Mapping[str, Mapping[str, Any]], wall: float
+    audience: str,
+    *,
+    nonce: str,
+    held: Mapping[str, Mapping[str, Any]],
+    wall: float,
+    reads: tuple[str, ...] = (),
+    root: int = 1,
 ) -> LeaseRequest:
-    """The question for a lease."""
-    return LeaseRequest(audience=audience, nonce=nonce, held=held, at=int(wall))
+    """The question for a lease; `root` is the version of the root that is trusted."""
+    return LeaseRequest(
+        audience=audience, nonce=nonce, held=held, at=int(wall), reads=reads, root=root
+    )
 
 
 def acknowledgement(

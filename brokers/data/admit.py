@@ -13,6 +13,7 @@ from brokers.data.ranges import admit_ranges
 from brokers.data.reasons import (
     MALFORMED,
     NOT_AUTHORISED,
+    POLICY_ENDED,
     REVOKED,
     STALE,
     UNKNOWN_PUBLISHER,
@@ -43,6 +44,7 @@ class Admitted:
         blind: `blind.RoutedBlind` of the attributes that agents may not have.
         ordered: `ope.RangeValues` of those that agents compare without reading.
         spends: the limits that it counts against.
+        policies: names of the policies that let it in.
     """
 
     part: PublicationPart
@@ -53,6 +55,7 @@ class Admitted:
     blind: bytes = b""
     ordered: bytes = b""
     spends: tuple[Spend, ...] = ()
+    policies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ def authenticate(snapshot: DomainSnapshot, signed: SignedPart) -> PublicationPar
     """Check that the part is of this domain and that its publisher signed it.
 
     Raises:
-        RejectedError: `malformed`, `unknown-publisher`, `signature` or `revoked`.
+        RejectedError: `malformed`, `unknown-publisher`, `signature`, `revoked`, or `policy-ended`
+            where a newer policy must be waited for.
     """
     part = signed.part
     if (part.domain, part.overlay) != (snapshot.domain, snapshot.overlay):
@@ -85,6 +89,8 @@ def authenticate(snapshot: DomainSnapshot, signed: SignedPart) -> PublicationPar
     signed.verify(publisher.verify_key)
     if part.publisher in snapshot.denied:
         refuse(REVOKED, "the publisher was revoked")
+    if part.publisher in snapshot.held:
+        refuse(POLICY_ENDED, "the publisher lost something; what it still may is on its way")
     return part
 
 
@@ -135,7 +141,9 @@ def admit(
     dropped = tuple(dict.fromkeys((*dropped, *blind.dropped, *ranges.dropped)))
     suppressed = tuple(name for name in dropped if name in granted.suppresses and name in known)
     spends = _spends(part, found.rules, now)
-    return Admitted(part, values, dropped, kind, suppressed, blind.data, ranges.data, spends)
+    return Admitted(
+        part, values, dropped, kind, suppressed, blind.data, ranges.data, spends, granted.policies
+    )
 
 
 def _check_parts(snapshot: DomainSnapshot, part: PublicationPart) -> None:

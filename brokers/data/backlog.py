@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+from brokers.data import decisions
 from brokers.data.bench import Effects, Refusal, Workbench, event_key
 from brokers.data.deliver import Addressed, deliver
 from brokers.data.ranges import accept_ranges
@@ -37,19 +38,25 @@ def share_out(
         routed: the event's part.
         deliveries: who is to get it.
 
+    What is for a client of which a newer policy must be waited for waits too.
+
     Returns:
         The deliveries to send, and messages to the backlogs of the others.
     """
     windows, snapshot = bench.windows, bench.snapshot
     if windows is None:
-        return deliveries, []
+        # INVARIANT: who lost something gets nothing before a policy that knows it.
+        return [one for one in deliveries if one.handle not in snapshot.held], []
     key = event_key(routed.publisher, routed.publication, routed.part)
     now: list[Addressed] = []
     later: list[Outgoing] = []
     sealed = b""
     for one in deliveries:
         place = (snapshot.domain, one.handle)
-        if windows.may_send(place, key):
+        held = one.handle in snapshot.held
+        if held and not windows.knows(place):
+            continue  # nothing can wait for a client that confirms nothing
+        if not held and windows.may_send(place, key):
             now.append(one)
             continue
         sealed = sealed or seal_waiting(
@@ -98,6 +105,11 @@ def _retires(snapshot: DomainSnapshot, routed: RoutedPart) -> bool:
     return bool(routed.blind) and any(one.state == _DRAINING for one in snapshot.blind.values())
 
 
+def readable(snapshot: DomainSnapshot, handle: str) -> bool:
+    """Whether a client's backlog may be read at all: it is not waiting for a newer policy."""
+    return handle not in snapshot.held
+
+
 def served(snapshot: DomainSnapshot, handle: str) -> bool:
     """Whether a client may have anything of this agent."""
     return handle in snapshot.clients and handle not in snapshot.denied
@@ -135,8 +147,11 @@ def _taken_out(bench: Workbench, handle: str, sealed: bytes) -> tuple[Effects, l
     place = (snapshot.domain, handle)
     if not sealed:
         return Effects(), []
+    if handle in snapshot.held:
+        return Effects(hold=POLICY_ENDED), []
     if not served(snapshot, handle):
-        return Effects(counts=(("backlog_dropped", 1),)), []
+        refused = (decisions.taken_out(handle, "", REVOKED),)
+        return Effects(counts=(("backlog_dropped", 1),), decisions=refused), []
     try:
         routed = open_waiting(
             sealed,
@@ -161,7 +176,9 @@ def _taken_out(bench: Workbench, handle: str, sealed: bytes) -> tuple[Effects, l
     for _ in found:
         windows.take(place, key)
     done = ("delivered", len(found)) if found else ("backlog_dropped", 1)
-    return Effects(seen=((once, int(bench.now)),), counts=(("taken_out", 1), done)), found
+    noted = tuple(one.decision for one in found)
+    counts = (("taken_out", 1), done)
+    return Effects(seen=((once, int(bench.now)),), counts=counts, decisions=noted), found
 
 
 def _check(snapshot: DomainSnapshot, routed: RoutedPart) -> None:

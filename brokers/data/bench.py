@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from brokers.data.decisions import Unserved
 from brokers.data.forward import NOTHING, Forwarding, RoutingEffects
 from brokers.data.limits import Tally
 from brokers.data.sessions import SessionKeys
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
 from brokers.data.window import Windows
-from brokers.ports import Outgoing, Spend
+from brokers.ports import Decision, Outgoing, Spend
 from brokers.snapshot import DomainSnapshot
 from policyengine.primitives.canonical import pack
 from policyengine.primitives.hpke import SealingKey
@@ -91,6 +92,8 @@ class Effects:
         counts: what to add to the agent's counters.
         routing: what it changes for routing.
         spent: what it counts against limits, to record with `seen`.
+        decisions: what the decision log says of it.
+        unserved: clients that want the event and whom no rule authorises.
     """
 
     outgoing: tuple[Outgoing, ...] = ()
@@ -102,6 +105,8 @@ class Effects:
     counts: tuple[tuple[str, int], ...] = ()
     routing: RoutingEffects = NOTHING
     spent: tuple[Spend, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    unserved: Unserved | None = None
 
 
 def event_key(publisher: str, publication: str, part: int) -> bytes:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bitarray import bitarray
+
 from brokers.data.blind import BlindEvent
+from brokers.data.decisions import Denials, delivered
 from brokers.data.match import Grant, authorised, check_ended, grant, matched_rules, named_epoch
 from brokers.data.ranges import RangeEvent
 from brokers.data.reasons import CONDITION, NO_KEY, NOT_PERMITTED
 from brokers.data.route import protection_context
-from brokers.data.subscriptions import Hidden, Interest, SubscriptionIndex
-from brokers.snapshot import DomainSnapshot
+from brokers.data.subscriptions import MOST_NAMED, Hidden, Interest, SubscriptionIndex
+from brokers.ports import Decision
+from brokers.snapshot import DomainSnapshot, EpochPolicy, Rule
 from policyengine.attributes import Value
 from policyengine.bundles import Delivery, RoutedPart
 from policyengine.events import Protected, reveal
@@ -19,10 +23,11 @@ from policyengine.events import Protected, reveal
 
 @dataclass(frozen=True)
 class Addressed:
-    """One delivery and the client that it is for."""
+    """One delivery, the client that it is for, and what the decision log says of it."""
 
     handle: str
     delivery: Delivery
+    decision: Decision
 
 
 def deliver(
@@ -32,6 +37,7 @@ def deliver(
     *,
     now: float,
     only: str | None = None,
+    denials: Denials | None = None,
 ) -> list[Addressed]:
     """Decide what every own subscriber receives of a part.
 
@@ -46,6 +52,7 @@ def deliver(
         subscriptions: of this domain.
         now: Unix time in seconds, by the lease's signed time.
         only: the one client that is asked about; None for all.
+        denials: takes who wants the event and may not have it, once all is decided.
 
     Raises:
         RejectedError: `epoch-unknown` or `epoch-retired`, of the encoding or of what is blind,
@@ -59,6 +66,30 @@ def deliver(
     rules = matched_rules(policy, "subscribe", routed.type, frozenset(routed.tags))
     check_ended(rules, policy, now=now)
     permitted = authorised(rules, policy)
+    met = _Met(policy, rules, permitted)
+    found = _deliveries(snapshot, routed, subscriptions, met, only)
+    if denials is not None:
+        denials.note(snapshot, policy, routed.type, permitted, subscriptions)
+    return found
+
+
+@dataclass(frozen=True)
+class _Met:
+    """What an event meets of an epoch's rules, and whom that authorises."""
+
+    policy: EpochPolicy
+    rules: list[Rule]
+    permitted: bitarray
+
+
+def _deliveries(
+    snapshot: DomainSnapshot,
+    routed: RoutedPart,
+    subscriptions: SubscriptionIndex,
+    met: _Met,
+    only: str | None,
+) -> list[Addressed]:
+    policy, permitted = met.policy, met.permitted
     if not permitted.any():
         return []
     known = _known_values(snapshot, routed)
@@ -69,7 +100,7 @@ def deliver(
         )
         if only in (None, interest.handle)
         and _served(snapshot, interest)
-        and (found := grant(rules, policy, interest.handle))
+        and (found := grant(met.rules, policy, interest.handle))
     ]
     if not granted:
         return []
@@ -116,7 +147,11 @@ def _delivery(
     routed, blind, ranges = event.routed, event.blind, event.ranges
     attributes = {name: value for name, value in event.known.items() if granted.permits(name)}
     matched = Hidden(blind.matched(granted.permits), ranges, granted.permits)
-    if routed.parts == 1 and not interest.wants(attributes, matched):
+    if routed.parts == 1:
+        names = interest.met(attributes, matched)
+    else:
+        names = tuple(one.identifier for one in interest.filters[:MOST_NAMED])
+    if not names:
         return None
     sealed, hidden = blind.delivery(interest.handle, granted.permits)
     withheld = {
@@ -124,6 +159,7 @@ def _delivery(
         for name in (*routed.clear, *routed.sealed, *routed.suppressed)
         if name not in attributes
     }
+    withheld |= ranges.withheld(granted.permits) | hidden
     return Addressed(
         interest.handle,
         Delivery(
@@ -137,7 +173,8 @@ def _delivery(
             revision=snapshot.revision,
             epoch=routed.epoch,
             attributes=attributes,
-            withheld=withheld | ranges.withheld(granted.permits) | hidden,
+            withheld=withheld,
             blind=sealed,
         ),
+        delivered(routed, interest.handle, granted, names, withheld),
     )

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from brokers.data import decisions
 from brokers.data.admit import admit, authenticate
 from brokers.data.backlog import share_out, take_out
 from brokers.data.bench import Effects, Refusal, Workbench, event_key, request_key
 from brokers.data.confirm import confirmed
+from brokers.data.decisions import Denials
 from brokers.data.deliver import Addressed, deliver
 from brokers.data.forward import Departure, RoutingEffects, depart
 from brokers.data.limits import TooOften
@@ -106,7 +108,10 @@ def _authenticated(bench: Workbench, part: PublicationPart) -> Effects:
     admitted = admit(bench.snapshot, part, now=bench.now, oldest=bench.oldest, tally=bench.tally)
     routed = route(bench.snapshot, admitted, random=bench.random)
     hops = _hops(bench, routed.part, key)
-    deliveries = deliver(bench.snapshot, routed.part, bench.subscriptions, now=bench.now)
+    denials = Denials()
+    deliveries = deliver(
+        bench.snapshot, routed.part, bench.subscriptions, now=bench.now, denials=denials
+    )
     sent, waiting = share_out(bench, routed.part, deliveries)
     outgoing = [*_sealed(bench, sent), *waiting, *hops.outgoing]
     dropped = (*admitted.dropped, *routed.unprotectable)
@@ -124,7 +129,16 @@ def _authenticated(bench: Workbench, part: PublicationPart) -> Effects:
         ),
         routing=RoutingEffects(waiting=hops.waiting),
         spent=admitted.spends,
-    )
+        decisions=(
+            decisions.admitted(
+                part.publisher, routed.part.type, part.epoch, admitted.policies,
+                dropped=bool(dropped),
+            ),
+            *(one.decision for one in sent),
+            *denials.revoked,
+        ),
+        unserved=denials.unserved,
+    )  # fmt: skip
 
 
 def _accepted(bench: Workbench, part: PublicationPart, dropped: tuple[str, ...]) -> Reply:
@@ -169,7 +183,8 @@ def _refuse_publication(bench: Workbench, part: PublicationPart, error: Rejected
         "publication", error.reason, part.publisher, part.type, part.publication,
         answered=bool(outgoing),
     )  # fmt: skip
-    return Effects(outgoing=outgoing, refusal=refusal)
+    noted = decisions.refused("publication", part.publisher, part.type, error.reason)
+    return Effects(outgoing=outgoing, refusal=refusal, decisions=noted)
 
 
 # subscriptions
@@ -199,7 +214,8 @@ def _subscribe(bench: Workbench, payload: bytes) -> Effects:
         except RejectedError as error:
             return _refuse_subscribe(bench, request, error)
         bench.begun[request.client] = {**held, one.identifier: one.size}
-        return Effects(outgoing, seen, subscribed=(one,))
+        noted = (decisions.subscribed(request),)
+        return Effects(outgoing, seen, subscribed=(one,), decisions=noted)
     held.pop(request.subscription, None)
     bench.begun[request.client] = held
     place = (request.domain, request.client, request.subscription)
@@ -223,7 +239,8 @@ def _refuse_subscribe(bench: Workbench, request: SubscribeRequest, error: Reject
         "subscribe", error.reason, request.client, request.type, request.request,
         answered=bool(outgoing),
     )  # fmt: skip
-    return Effects(outgoing=outgoing, refusal=refusal)
+    noted = decisions.refused("subscribe", request.client, request.type, error.reason)
+    return Effects(outgoing=outgoing, refusal=refusal, decisions=noted)
 
 
 # parts from other agents
@@ -307,12 +324,17 @@ def _accepted_hop(bench: Workbench, routed: RoutedPart) -> Effects:
     if routed.issued < bench.oldest:
         refuse(STALE, "the part was issued too long ago")
     named_epoch(bench.snapshot, routed.epoch)
-    deliveries = deliver(bench.snapshot, routed, bench.subscriptions, now=bench.now)
+    denials = Denials()
+    deliveries = deliver(
+        bench.snapshot, routed, bench.subscriptions, now=bench.now, denials=denials
+    )
     sent, waiting = share_out(bench, routed, deliveries)
     return Effects(
         outgoing=(*_sealed(bench, sent), *waiting),
         seen=((key, routed.issued),),
         counts=(("hops", 1), ("delivered", len(sent)), ("backlogged", len(waiting))),
+        decisions=(*(one.decision for one in sent), *denials.revoked),
+        unserved=denials.unserved,
     )
 
 

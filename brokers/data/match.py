@@ -24,10 +24,12 @@ class Grant:
     Args:
         attributes: names it may read or write, or None for all.
         suppresses: names whose place is kept where it may not.
+        policies: names of the policies that together say so, sorted.
     """
 
     attributes: frozenset[str] | None
     suppresses: frozenset[str] = frozenset()
+    policies: tuple[str, ...] = ()
 
     def permits(self, name: str) -> bool:
         """Whether the attribute is among them."""
@@ -127,7 +129,8 @@ def grant(rules: Iterable[Rule], policy: EpochPolicy, handle: str) -> Grant | No
     if not authorising:
         return None
     suppresses = frozenset[str]().union(*(rule.suppresses for rule in authorising))
+    policies = tuple(sorted({rule.policy for rule in authorising}))
     if any(rule.attributes is None for rule in authorising):
-        return Grant(None, suppresses)
+        return Grant(None, suppresses, policies)
     permitted = frozenset[str]().union(*(rule.attributes or () for rule in authorising))
-    return Grant(permitted, suppresses)
+    return Grant(permitted, suppresses, policies)

@@ -47,6 +47,7 @@ MOST_SUBSCRIPTIONS = 1_000
 """Subscriptions of one client in one domain, so that none fills an agent's memory."""
 MOST_CHARACTERS = 4 * 2**20
 """Characters of all of a client's filters in one domain."""
+MOST_NAMED = 16
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,13 @@ class Wanted:
         expression: of what agents can read; None for all.
         blind: of what they match without reading; None for all.
         ordered: of what they compare without reading; None for all.
+        identifier: the client's own name for it.
     """
 
     expression: Expression | None
     blind: BlindWish | None = None
     ordered: RangeWish | None = None
+    identifier: str = ""
 
 
 def _everything(name: str) -> bool:
@@ -160,8 +163,10 @@ class Interest:
     handle: str
     filters: tuple[Wanted, ...]
 
-    def wants(self, values: Mapping[str, Value], hidden: Hidden = NOTHING_HIDDEN) -> bool:
-        """Whether one of the filters is met.
+    def met(self, values: Mapping[str, Value], hidden: Hidden = NOTHING_HIDDEN) -> tuple[str, ...]:
+        """The names of the subscriptions whose filters are met, the first ones of many.
+
+        No comparator is asked about a second one: one suffices for a delivery.
 
         Args:
             values: what the subscriber may read of what the agent reads.
@@ -170,9 +175,13 @@ class Interest:
         Raises:
             ComparatorAway: a comparator would have to be asked, and cannot be.
         """
-        return any(
-            meets(one.expression, values) and hidden.meets(one, values) for one in self.filters
-        )
+        found: list[str] = []
+        for one in self.filters:
+            if found and (one.ordered is not None or len(found) == MOST_NAMED):
+                continue
+            if meets(one.expression, values) and hidden.meets(one, values):
+                found.append(one.identifier)
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -311,9 +320,9 @@ def _wanted(snapshot: DomainSnapshot, one: Subscription, store: BlindStore) -> W
     check_readable(expression, specs)
     wish = store.wish(snapshot, one.handle, one.type, one.blind) if one.blind else None
     if not one.ordered:
-        return Wanted(expression, wish)
+        return Wanted(expression, wish, identifier=one.identifier)
     asked = RangeWish.of(snapshot, (one.handle, one.identifier), one.ordered)
-    return Wanted(expression, wish, asked)
+    return Wanted(expression, wish, asked, one.identifier)
 
 
 def judge_subscribe(

@@ -97,6 +97,10 @@ class Windows:
         self._sent(place, window, key)
         return True
 
+    def knows(self, place: Place) -> bool:
+        """Whether deliveries can wait for this client, since it confirms what it has dealt with."""
+        return place in self._windows
+
     def room(self, place: Place) -> bool:
         """Whether one more delivery may be sent ahead."""
         window = self._windows.get(place)

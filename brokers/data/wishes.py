@@ -31,6 +31,11 @@ class ClientBits:
 
     def among(self, policy: EpochPolicy, authorised: bitarray) -> Iterator[str]:
         """Those that are authorised, in the order of their positions."""
+        for position in (self.over(policy) & authorised).search(bitarray("1")):
+            yield policy.handles[position]
+
+    def over(self, policy: EpochPolicy) -> bitarray:
+        """The set as a bitmap over an epoch's positions; not to be changed."""
         held = self._bits.get(policy.epoch)
         if held is None or held[0] is not policy.positions:
             bits = bitarray(len(policy.positions))
@@ -38,8 +43,7 @@ class ClientBits:
             for handle in self._handles & policy.positions.keys():
                 bits[policy.positions[handle]] = 1
             held = self._bits[policy.epoch] = (policy.positions, bits)
-        for position in (held[1] & authorised).search(bitarray("1")):
-            yield policy.handles[position]
+        return held[1]
 
 
 class TypeWishes:
@@ -107,6 +111,15 @@ class TypeWishes:
             authorised: bit i is set where client i of the epoch is.
         """
         return list(self._everyone.among(policy, authorised))
+
+    def unserved(self, policy: EpochPolicy, authorised: bitarray) -> bitarray:
+        """Bit i is set where client i wants something of the type and is not authorised.
+
+        Args:
+            policy: the epoch that the event names.
+            authorised: bit i is set where client i of the epoch is.
+        """
+        return self._everyone.over(policy) & ~authorised
 
     def candidates(
         self, policy: EpochPolicy, authorised: bitarray, values: Mapping[str, Value]

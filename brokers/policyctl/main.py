@@ -10,7 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from brokers.policyctl import audit, changes, events, questions
+from brokers.policyctl import (
+    aliases,
+    audit,
+    changes,
+    enrol,
+    events,
+    questions,
+    receipts,
+    revoke,
+    rollouts,
+    root,
+)
 from brokers.policyctl.api import Api
 from brokers.policyctl.config import target
 from brokers.policyctl.errors import Exit, Stop
@@ -23,17 +34,18 @@ environment:
   PORTCULLIS_TOKEN       bearer token; never an argument, where others could see it
   PORTCULLIS_TOKEN_FILE  file of mode 0600 that holds it (--token-file)
   PORTCULLIS_CA          certificates to trust (--ca)
+  PORTCULLIS_ENROLMENT_TOKEN  what lets an agent or a client enrol, once (--token)
   PORTCULLIS_PROFILE     profile folder of a publisher or subscriber (--profile)
 
 exit codes:
-  0  done, or nothing to do       4  waits for a second person's approval
+  0  done, or nothing to do       4  waits for somebody's approval
   1  error                        5  not signed in
   2  plan: changes are pending    6  changed by somebody else in the meantime
   3  refused; explain: denied     7  the server, or an agent, does not answer
                                   8  subscribe: fewer events than asked for
 """
 
-_SECRET = re.compile(r"pct_[A-Za-z0-9_-]+")
+_SECRET = re.compile(r"pc[te]_[A-Za-z0-9_-]+")
 
 Opener = Callable[[argparse.Namespace, Mapping[str, str]], Transport]
 
@@ -46,7 +58,11 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**given, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        raise Stop(Exit.ERROR, _SECRET.sub("pct_...", message), [self.format_usage().strip()])
+        raise Stop(
+            Exit.ERROR,
+            _SECRET.sub(lambda found: f"{found[0][:4]}...", message),
+            [self.format_usage().strip()],
+        )
 
 
 def main(
@@ -113,7 +129,16 @@ def parser() -> argparse.ArgumentParser:
     _add_changes(commands)
     _add_questions(commands)
     _add_audit(commands)
+    _add_rollouts(commands)
+    _add_revocations(commands)
+    _add_receipts(commands)
+    _add_aliases(commands)
     _add_events(commands)
+    _add_enrol(commands)
+    ceremony = commands.add_parser("root", help="Hold the ceremony of the root of trust, offline.")
+    root.add(
+        ceremony.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser), _command
+    )
     return whole
 
 
@@ -196,6 +221,72 @@ def _add_audit(commands: argparse._SubParsersAction[Parser]) -> None:
     checked.add_argument("--key", type=Path, metavar="FILE", help="verifier key of the checkpoints")
 
 
+def _add_rollouts(commands: argparse._SubParsersAction[Parser]) -> None:
+    group = commands.add_parser("rollout", help="Watch policies on their way to agents.")
+    below = group.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    watched = _command(below, "watch", rollouts.watch)
+    watched.add_argument(
+        "--interval", type=_seconds, default=1.0, help="seconds between two looks; 1 if not given"
+    )
+    listed = _command(below, "list", rollouts.listed)
+    listed.add_argument("--limit", type=_count, default=20, help="at most so many; 20 if not given")
+    for each in (watched, listed):
+        each.add_argument("--domain", help="name of the domain; all that you may see if not given")
+    gone_on = _command(below, "continue", rollouts.go_on)
+    stopped = _command(below, "stop", rollouts.stop)
+    for each in (gone_on, stopped):
+        each.add_argument("id", type=_count, help="number of the rollout")
+    stopped.add_argument("-m", "--message", required=True, help="why, for the audit")
+
+
+def _add_revocations(commands: argparse._SubParsersAction[Parser]) -> None:
+    ended = _command(commands, "revoke", revoke.revoke)
+    ended.add_argument("kind", choices=revoke.KINDS, help="what is to be revoked")
+    for name in revoke.NUMBERED:
+        flag = f"--{name.replace('_', '-')}"
+        ended.add_argument(flag, type=_count, metavar="ID", help="its identifier")
+    for name in revoke.NAMED:
+        ended.add_argument(f"--{name}", help="its name")
+    ended.add_argument("--reason", help="why, for the audit and the receipt")
+    ended.add_argument(
+        "--receipt", type=Path, metavar="FILE", help="where to keep the signed receipt"
+    )
+    ended.add_argument("--impact", action="store_true", help="only say what it would do")
+    ended.add_argument(
+        "--wait", type=_seconds, default=300.0, help="seconds to look on; 300 if not given"
+    )
+
+
+def _add_receipts(commands: argparse._SubParsersAction[Parser]) -> None:
+    group = commands.add_parser("receipt", help="Check receipts of revocations.")
+    below = group.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    checked = _command(below, "verify", receipts.verify, offline=True)
+    checked.add_argument("file", type=Path, help="a receipt, as it was downloaded")
+    checked.add_argument(
+        "--anchors",
+        type=Path,
+        metavar="FILE",
+        action="append",
+        required=True,
+        help="trust anchors; more than once where the authority's keys have changed since",
+    )
+
+
+def _add_aliases(commands: argparse._SubParsersAction[Parser]) -> None:
+    group = commands.add_parser("alias", help="Give attributes in encodings another alias.")
+    below = group.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    listed = _command(below, "list", aliases.listed)
+    burnt = _command(below, "burn", aliases.burn)
+    for each in (listed, burnt):
+        each.add_argument("--domain", required=True, help="name of the domain")
+    burnt.add_argument("--attribute", required=True, help="its name; role.nurse for the role nurse")
+    burnt.add_argument("--reason", help="why, for the audit")
+    burnt.add_argument("--impact", action="store_true", help="only say what it would touch")
+    burnt.add_argument(
+        "--wait", type=_seconds, default=300.0, help="seconds to look on; 300 if not given"
+    )
+
+
 def _add_events(commands: argparse._SubParsersAction[Parser]) -> None:
     sent = _command(commands, "publish", events.publish, offline=True)
     sent.add_argument("--type", help="event type of every line; else each line names its own")
@@ -219,3 +310,31 @@ def _add_events(commands: argparse._SubParsersAction[Parser]) -> None:
         each.add_argument(
             "--wait", type=_seconds, default=30.0, help="seconds for an answer; 30 if not given"
         )
+
+
+def _add_enrol(commands: argparse._SubParsersAction[Parser]) -> None:
+    group = commands.add_parser("enrol", help="Let an agent or a client take part.")
+    below = group.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    for name, run in (("agent", enrol.agent), ("client", enrol.client)):
+        each = _command(below, name, run, offline=True)
+        each.add_argument("--folder", type=Path, required=True, help="what is written")
+        each.add_argument("--url", help="address of the control plane; --server if not given")
+        each.add_argument("--token", default="", help="the enrolment token, pce_...")
+        each.add_argument(
+            "--token-file", type=Path, default=argparse.SUPPRESS, help="file that holds it"
+        )
+        each.add_argument("--name", default="", help="an agent's name; the token's if not given")
+        each.add_argument(
+            "--ca", type=Path, default=argparse.SUPPRESS, help="certificates to trust (PEM)"
+        )
+        each.add_argument(
+            "--brokers-file", type=Path, help="where brokers stand, if not as the server says"
+        )
+        each.add_argument(
+            "--wait", type=_seconds, default=3600.0, help="seconds to wait; an hour if not given"
+        )
+    renewed = _command(below, "renew", enrol.renew, offline=True)
+    renewed.add_argument("--folder", type=Path, required=True, help="of an agent or a client")
+    renewed.add_argument(
+        "--if-due", action="store_true", help="only in the second half of its life"
+    )

@@ -50,6 +50,11 @@ class Output:
         return self.form == "table"
 
     @property
+    def console(self) -> Console:
+        """Where results for people go."""
+        return self._console
+
+    @property
     def watched(self) -> bool:
         """Whether somebody looks on."""
         return self._err.isatty()
@@ -91,6 +96,10 @@ class Output:
         for row in rows:
             table.add_row(*(Text(plain(each)) for each in row))
         self._console.print(table, soft_wrap=False)
+
+    def note(self, line: str) -> None:
+        """Something to know while the command works, on standard error."""
+        self._errors.print(Text(plain(line)))
 
     def error(self, message: str, details: Iterable[str] = ()) -> None:
         """A problem, on standard error."""

@@ -18,6 +18,7 @@ from policyengine.attributes.tokens import (
     conjunction_tokens,
     literal_token,
     predicates_of,
+    token_attribute,
     tokens_of,
 )
 from policyengine.attributes.types import (
@@ -87,6 +88,7 @@ __all__ = [
     "schema_from_json",
     "shown",
     "to_text",
+    "token_attribute",
     "tokens_of",
     "unknown",
     "value_text",

@@ -6,8 +6,9 @@ the tokens of the values. That is what anonymous sets and routing tags match on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from policyengine.attributes.literals import Conjunction, Join, Literal
 from policyengine.attributes.text import value_text
@@ -16,6 +17,9 @@ from policyengine.errors import InputError
 
 Predicate: TypeAlias = Literal
 """A literal that values are tested for, beside plain equality and presence."""
+
+# Presence stands in front of its attribute, every other operator behind it.
+_ABOUT: Final = re.compile(r"(?:!?[a-z]+\()?([A-Za-z_][A-Za-z0-9_.]*)(?=[ =)])")
 
 
 def literal_token(literal: Literal | Join) -> str:
@@ -38,6 +42,21 @@ def literal_token(literal: Literal | Join) -> str:
     if literal.op == "==":
         return f"{literal.attribute}=={value_text(literal.value)}"
     return f"{literal.attribute} {literal.op} {value_text(literal.value)}"
+
+
+def token_attribute(token: str) -> str:
+    """Give the attribute that a token is about.
+
+    Args:
+        token: what `literal_token` wrote.
+
+    Raises:
+        InputError: `invalid` for a text that is no token.
+    """
+    found = _ABOUT.match(token)
+    if found is None:
+        raise InputError("invalid", "this is no predicate token")
+    return found.group(1)
 
 
 def conjunction_tokens(conjunction: Conjunction) -> tuple[str, ...]:

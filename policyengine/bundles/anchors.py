@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from policyengine.primitives.records import KEY, UINT, Record
+from policyengine.primitives.records import KEY, UINT, Binary, Record, invalid
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class TrustAnchors(Record):
         notice: verifies notices.
         lease: verifies leases.
         receipt: verifies receipts of revocations.
+        enrolment: verifies what newcomers are given; empty in anchors of earlier releases.
     """
 
     root_version: Annotated[int, UINT]
@@ -25,3 +26,8 @@ class TrustAnchors(Record):
     notice: Annotated[bytes, KEY]
     lease: Annotated[bytes, KEY]
     receipt: Annotated[bytes, KEY]
+    enrolment: Annotated[bytes, Binary(0, 32)] = b""
+
+    def _agree(self) -> None:
+        if len(self.enrolment) not in (0, 32):
+            raise invalid("enrolment", "must be empty or 32 bytes")

@@ -16,7 +16,7 @@ from policyengine.errors import DecryptionError, RejectedError
 from policyengine.primitives.canonical import pack
 from policyengine.primitives.hpke import SealingKey, open_sealed, seal_to
 
-SecretKind: TypeAlias = Literal["client", "share", "order"]
+SecretKind: TypeAlias = Literal["client", "share", "order", "filter"]
 _PURPOSE: Final = b"portcullis/authority-seal/v1"
 
 
@@ -37,7 +37,7 @@ def seal_secret(
         secret: its bytes.
         domain: the domain.
         epoch: number of the blind epoch.
-        name: whose or what's it is: a client's handle, or `<type>.<attribute>`.
+        name: whose or what's it is: a client's handle, `<type>.<attribute>`, or a filter's type.
         recipient: the audience's public sealing key.
         audience: the address, for example `agent:alpha`.
 

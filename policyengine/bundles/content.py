@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from policyengine.bundles.blind import BlindAgentEpoch, BlindClientEpoch, OrderKey
+from policyengine.bundles.decisions import DecisionSettings
 from policyengine.bundles.encoded import EpochContent
 from policyengine.bundles.ordered import OrderedColumn
 from policyengine.bundles.references import AgentRef, ClientRef, HomeAgent, TagKey
@@ -66,6 +67,7 @@ class AgentContent(Record):
         ordered: order-preserving attributes and their epochs, without keys.
         splits: event type -> attributes of the part that travels over this overlay; a type
             without an entry has no part here but the whole event. None: nothing is said.
+        decisions: how decisions are logged; None: they are not.
     """
 
     domain: Annotated[str, IDENTIFIER]
@@ -81,6 +83,7 @@ class AgentContent(Record):
     blind: Annotated[tuple[BlindAgentEpoch, ...], _AGENT_BLIND] = ()
     ordered: Annotated[tuple[OrderedColumn, ...], _COLUMNS] = ()
     splits: Annotated[Mapping[str, Sequence[str]] | None, Optional(_PART_OF_TYPE)] = None
+    decisions: Annotated[DecisionSettings | None, Optional(Nested(DecisionSettings))] = None
 
     def _agree(self) -> None:
         _unique("blind", (item.epoch for item in self.blind))

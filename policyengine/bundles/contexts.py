@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+ROOT: Final = b"portcullis/root/v1"
+ROOT_REQUEST: Final = b"portcullis/root-request/v1"
 BUNDLE: Final = b"portcullis/bundle/v1"
+CONTENT: Final = b"portcullis/content/v1"
+CHUNK: Final = b"portcullis/bundle-chunk/v1"
+KEPT: Final = b"portcullis/kept/v1"
 NOTICE: Final = b"portcullis/notice/v1"
 LEASE: Final = b"portcullis/lease/v1"
 RECEIPT: Final = b"portcullis/receipt/v1"
@@ -22,3 +27,10 @@ SUBSCRIBE: Final = b"portcullis/subscribe/v1"
 CONFIRM: Final = b"portcullis/confirm/v1"
 BACKLOG: Final = b"portcullis/backlog/v1"
 REPLY: Final = b"portcullis/reply/v1"
+DECISIONS: Final = b"portcullis/decisions/v1"
+DECISION_REPORT: Final = b"portcullis/decision-report/v1"
+ENROLMENT_REQUEST: Final = b"portcullis/enrolment-request/v1"
+ENROLMENT_QUESTION: Final = b"portcullis/enrolment-question/v1"
+ENROLMENT_RENEWAL: Final = b"portcullis/enrolment-renewal/v1"
+ENROLMENT_CHALLENGE: Final = b"portcullis/enrolment-challenge/v1"
+ENROLMENT_FINGERPRINT: Final = b"portcullis/enrolment-fingerprint/v1"

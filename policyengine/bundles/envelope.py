@@ -6,20 +6,24 @@
 The address stands outside in clear, as it does in the queue's name, so that a bundle
 which went astray can be told from a damaged one. It protects nothing: the HPKE info
 and the signed header do. The signature covers the header's exact bytes, the header the
-digest and size of every part. Verify, then parse; nothing is compressed.
+digest and size of every part. Verify, then parse; nothing is compressed. Parts that do not
+fit into one message follow in chunks (`chunks`); a delta has one part (`deltas`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from policyengine.bundles.addresses import split_audience
 from policyengine.bundles.authority_seals import opened_secrets
+from policyengine.bundles.chunks import check_parts, cut, seal_chunks
 from policyengine.bundles.contexts import BUNDLE
-from policyengine.bundles.header import BundleHeader, PartRef
-from policyengine.bundles.limits import MAX_MESSAGE
+from policyengine.bundles.deltas import Delta, apply
+from policyengine.bundles.entries import Content, take_apart
+from policyengine.bundles.header import BundleHeader, Manifest, PartRef
+from policyengine.bundles.limits import MAX_BUNDLE, MAX_MESSAGE, MAX_PARTS
 from policyengine.bundles.model import AgentContent, ClientContent, ComparatorContent
 from policyengine.bundles.sealing import Sign, read_body, reject, write_body
 from policyengine.errors import (
@@ -33,8 +37,6 @@ from policyengine.primitives.canonical import dumps, loads, pack, unpack, unpack
 from policyengine.primitives.hashing import digest as sha256
 from policyengine.primitives.hpke import SealingKey, open_sealed, seal_to
 from policyengine.primitives.signatures import verify
-
-Content = AgentContent | ClientContent | ComparatorContent
 
 # which members of the content travel in which part: a part changes when its members do
 _AGENT_PARTS: Final = {
@@ -58,10 +60,16 @@ _FORMS: Final[Mapping[str, tuple[type[Content], Mapping[str, tuple[str, ...]]]]]
     "client": (ClientContent, _CLIENT_PARTS),
     "comparator": (ComparatorContent, _COMPARATOR_PARTS),
 }
+CONTENT_FORMS: Final[Mapping[str, type[Content]]] = {
+    kind: form for kind, (form, _) in _FORMS.items()
+}
+"""The class of content by the kind of its audience."""
 # what contents had no place for when the layout was made; written only where there is any of it,
 # so that an agent of the release before reads what needs nothing new
 _LATER: Final = "later"
-_MAX_FIELDS: Final = 2 + 64
+# the one part of a delta
+DELTA: Final = "delta"
+_MAX_FIELDS: Final = 2 + MAX_PARTS
 # more than address, header, signature, lengths and seal of a bundle ever take
 _HEAD_ROOM: Final = 16 * 1024
 
@@ -73,10 +81,17 @@ class SealedBundle:
     Args:
         message: the envelope's bytes.
         digest: SHA-256 of the header's bytes; names the bundle in acknowledgements.
+        chunks: messages with its parts, to be sent after the first, where they did not fit in.
     """
 
     message: bytes
     digest: str
+    chunks: tuple[bytes, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its messages."""
+        return len(self.message) + sum(map(len, self.chunks))
 
 
 @dataclass(frozen=True)
@@ -106,6 +121,9 @@ def build_bundle(
     content: Content,
     sign: Sign,
     recipient: bytes,
+    delta: Delta | None = None,
+    limit: int = MAX_MESSAGE,
+    chunk: int = 0,
 ) -> SealedBundle:
     """Sign a content and seal it for its audience.
 
@@ -120,16 +138,24 @@ def build_bundle(
         content: what the audience shall hold.
         sign: signs (context, payload) with the policy key.
         recipient: the audience's public X25519 key, 32 bytes.
+        delta: what turns the content of the bundle before into this one, to be sent in its
+            place; None sends the whole.
+        limit: most bytes of one message, at most 8 MiB.
+        chunk: bytes of the pieces in which a larger bundle comes; 0 where none may come so.
 
     Raises:
-        InputError: `too-large` over 8 MiB; `invalid` when a field is out of range or the
-            content is someone else's.
+        InputError: `too-large` over the limit, or for more pieces than a bundle has; `invalid`
+            when a field is out of range or the content is someone else's.
     """
     if _owner(content) != (audience, domain):
         raise InputError("invalid", "the content is not of this audience and domain")
-    parts = _write_parts(content)
-    if sum(map(len, parts.values())) > MAX_MESSAGE - _HEAD_ROOM:
-        raise InputError("too-large", f"the bundle has more than {MAX_MESSAGE} bytes")
+    parts = _write_parts(content) if delta is None else {DELTA: write_body(delta)}
+    pieces: tuple[bytes, ...] = ()
+    if sum(map(len, parts.values())) > limit - _HEAD_ROOM:
+        pieces = cut(tuple(parts.values()), chunk) if chunk else ()
+        if not 0 < len(pieces) <= MAX_PARTS:
+            raise InputError("too-large", f"the bundle has more than {limit} bytes")
+    after = "" if delta is None else delta.after
     header = BundleHeader(
         domain=domain,
         audience=audience,
@@ -138,10 +164,24 @@ def build_bundle(
         issued=issued,
         expires=expires,
         root_version=root_version,
-        parts=tuple(PartRef(name, sha256(data), len(data)) for name, data in parts.items()),
+        parts=_refs(parts),
+        form="whole" if delta is None else "delta",
+        base="" if delta is None else delta.before,
+        content=after or (take_apart(content).digest if pieces else ""),
+        chunks=_refs({f"chunk-{number}": piece for number, piece in enumerate(pieces)}),
     )
     head = write_body(header)
-    return _seal(head, sign(BUNDLE, head), tuple(parts.values()), header, recipient)
+    kept = () if pieces else tuple(parts.values())
+    sealed = _seal(head, sign(BUNDLE, head), kept, header, recipient)
+    if not pieces:
+        return sealed
+    address = _address(audience, domain)
+    chunks = seal_chunks(pieces, address=address, digest=sealed.digest, recipient=recipient)
+    return replace(sealed, chunks=chunks)
+
+
+def _refs(parts: Mapping[str, bytes]) -> tuple[PartRef, ...]:
+    return tuple(PartRef(name, sha256(data), len(data)) for name, data in parts.items())
 
 
 def _seal(
@@ -155,7 +195,8 @@ def _seal(
 def open_bundle(
     message: bytes, *, key: SealingKey, audience: str, domain: str, policy_key: bytes
 ) -> OpenedBundle:
-    """Open a bundle and check everything that does not depend on what came before.
+    """Open a bundle that is whole in one message, and check everything that does not depend on
+    what came before.
 
     Args:
         message: the envelope's bytes.
@@ -168,12 +209,42 @@ def open_bundle(
         RejectedError: `audience` (for someone else or of another domain), `signature`
             (not the authority's), or `malformed`.
     """
+    manifest = open_manifest(
+        message, key=key, audience=audience, domain=domain, policy_key=policy_key
+    )
+    return opened_bundle(manifest, read_whole(manifest), key=key)
+
+
+def open_manifest(
+    message: bytes, *, key: SealingKey, audience: str, domain: str, policy_key: bytes
+) -> Manifest:
+    """Open a bundle's first message and check signature, audience, domain and parts.
+
+    Takes and raises what `open_bundle` does; the content is not read yet.
+    """
     if len(message) > MAX_MESSAGE:
         reject("malformed", "the bundle is too large")
     try:
         head, signature, *parts = _open_envelope(message, key, _address(audience, domain))
     except (DecodeError, DecryptionError, ValueError) as error:
         raise RejectedError("malformed", "the bundle does not open") from error
+    manifest = check_head(head, signature, audience=audience, domain=domain, policy_key=policy_key)
+    if manifest.header.chunks:
+        if parts:
+            reject("malformed", "the bundle has parts beside its chunks")
+        return manifest
+    check_parts(manifest.header, parts)
+    return replace(manifest, parts=tuple(parts))
+
+
+def check_head(
+    head: bytes, signature: bytes, *, audience: str, domain: str, policy_key: bytes
+) -> Manifest:
+    """Check a header's signature, then read it.
+
+    Raises:
+        RejectedError: `audience`, `signature` or `malformed`.
+    """
     try:
         verify(policy_key, signature, BUNDLE, head)
     except SignatureError as error:
@@ -181,8 +252,77 @@ def open_bundle(
     header = read_body(BundleHeader, head)
     if (header.audience, header.domain) != (audience, domain):
         reject("audience", "the bundle is for someone else")
-    content = opened_secrets(_read_content(header, parts), key=key, audience=audience)
-    return OpenedBundle(header, content, sha256(head))
+    return Manifest(header, sha256(head), head, signature, ())
+
+
+def read_whole(manifest: Manifest) -> Content:
+    """Read the content of a whole bundle, with keys as the authority sealed them.
+
+    Args:
+        manifest: with all its parts.
+
+    Raises:
+        RejectedError: `audience` or `malformed`; of a delta, too.
+    """
+    header = manifest.header
+    form, layout = _FORMS[split_audience(header.audience)[0]]
+    names = [part.name for part in header.parts]
+    whole = names in ([*layout], [*layout, _LATER]) and len(manifest.parts) == len(names)
+    if header.form != "whole" or not whole:
+        reject("malformed", "the bundle has other parts")
+    try:
+        content = form.from_json(_join(layout, manifest.parts))
+    except DecodeError as error:
+        raise RejectedError("malformed", str(error)) from error
+    return _owned(content, header)
+
+
+def read_delta(manifest: Manifest, before: Content) -> Content:
+    """Carry out what a delta says, with keys as the authority sealed them.
+
+    Args:
+        manifest: with all its parts.
+        before: the content in force.
+
+    Raises:
+        RejectedError: `previous` when it starts from another content; `audience`; `malformed`,
+            of a whole bundle, too.
+    """
+    header = manifest.header
+    if [part.name for part in header.parts] != [DELTA] or len(manifest.parts) != 1:
+        reject("malformed", "the bundle has other parts")
+    try:
+        delta = Delta.from_json(loads(manifest.parts[0], max_bytes=MAX_BUNDLE))
+    except DecodeError as error:
+        raise RejectedError("malformed", str(error)) from error
+    if (delta.before, delta.after) != (header.base, header.content):
+        reject("malformed", "the delta is not that of the manifest")
+    return _owned(apply(before, delta), header)
+
+
+def opened_bundle(manifest: Manifest, content: Content, *, key: SealingKey) -> OpenedBundle:
+    """A bundle with its content, and every key in it open.
+
+    Args:
+        manifest: of the bundle.
+        content: what it holds or leads to.
+        key: the audience's own key.
+
+    Raises:
+        RejectedError: `malformed` when a key does not open.
+    """
+    header = manifest.header
+    return OpenedBundle(
+        header, opened_secrets(content, key=key, audience=header.audience), manifest.digest
+    )
+
+
+def _owned(content: Content, header: BundleHeader) -> Content:
+    if _owner(content) != (header.audience, header.domain):
+        reject("audience", "the content is for someone else")
+    if header.chunks and take_apart(content).digest != header.content:
+        reject("malformed", "the content is not that of the manifest")
+    return content
 
 
 def _open_envelope(message: bytes, key: SealingKey, address: bytes) -> tuple[bytes, ...]:
@@ -213,32 +353,15 @@ def _write_parts(content: Content) -> dict[str, bytes]:
     return {**parts, _LATER: dumps(members)} if members else parts
 
 
-def _read_content(header: BundleHeader, parts: list[bytes]) -> Content:
-    form, layout = _FORMS[split_audience(header.audience)[0]]
-    # INVARIANT: nothing of a part is parsed before its digest stood in the signed header
-    if [(p.sha256, p.size) for p in header.parts] != [(sha256(d), len(d)) for d in parts]:
-        reject("malformed", "the parts are not those of the manifest")
-    if [part.name for part in header.parts] not in ([*layout], [*layout, _LATER]):
-        reject("malformed", "the bundle has other parts")
-    try:
-        members = _join(layout, parts)
-        content = form.from_json(members)
-    except DecodeError as error:
-        raise RejectedError("malformed", str(error)) from error
-    if _owner(content) != (header.audience, header.domain):
-        reject("audience", "the content is for someone else")
-    return content
-
-
-def _join(layout: Mapping[str, tuple[str, ...]], parts: list[bytes]) -> dict[str, object]:
+def _join(layout: Mapping[str, tuple[str, ...]], parts: Sequence[bytes]) -> dict[str, object]:
     members: dict[str, object] = {}
     for keys, data in zip(layout.values(), parts, strict=False):
-        part = loads(data)
+        part = loads(data, max_bytes=MAX_BUNDLE)
         if type(part) is not dict or set(part) != set(keys):
             raise DecodeError("a part has other members")
         members.update(part)
     for data in parts[len(layout) :]:
-        later = loads(data)
+        later = loads(data, max_bytes=MAX_BUNDLE)
         if type(later) is not dict or not later or set(later) & set(members):
             raise DecodeError("a part has other members")
         members.update(later)

@@ -10,11 +10,12 @@ from policyengine.errors import DecodeError, InputError
 from policyengine.primitives.canonical import pack, unpack
 from policyengine.primitives.records import IDENTIFIER
 
-REQUEST_KINDS: Final = ("lease", "ack")
-CONTROL_KINDS: Final = ("bundle", "notice", "lease")
+REQUEST_KINDS: Final = ("lease", "ack", "decisions")
+CONTROL_KINDS: Final = ("bundle", "chunk", "notice", "lease", "root")
 CLIENT_KINDS: Final = ("publication", "subscribe", "delivery", "reply", "confirm")
 
 _FRAME_ROOM: Final = 4096
+_OF_NO_DOMAIN: Final = ("lease", "root")
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Request:
     """What an audience sends to the control plane; signed by the audience.
 
     Args:
-        kind: `lease` or `ack`.
+        kind: `lease`, `ack` or `decisions`.
         audience: who says that it sends it; true only once the signature is checked.
         body: canonical JSON.
         signature: 64 bytes.
@@ -43,9 +44,9 @@ class Control:
     """What the control plane sends to an audience.
 
     Args:
-        kind: `bundle`, `notice` or `lease`.
-        domain: the domain, or empty for a lease, which speaks of all domains.
-        payload: the sealed message.
+        kind: `bundle`, `chunk` (of a bundle), `notice`, `lease` or `root`.
+        domain: the domain, or empty for a lease or roots, which concern all domains.
+        payload: the sealed message; roots are public and signed by their holders alone.
     """
 
     kind: str
@@ -94,7 +95,7 @@ def encode_control(kind: str, domain: str, payload: bytes) -> bytes:
     """
     if kind not in CONTROL_KINDS:
         raise InputError("invalid", f"`{kind}` is no kind of control message", where="kind")
-    if domain or kind != "lease":
+    if domain or kind not in _OF_NO_DOMAIN:
         IDENTIFIER.clean(domain, "domain")
     _fits(payload)
     return pack(kind.encode(), domain.encode(), payload)

@@ -10,8 +10,7 @@ from policyengine.bundles.contexts import LEASE
 from policyengine.bundles.limits import AUDIENCE, MAX_SMALL
 from policyengine.bundles.sealing import (
     Sign,
-    check_signature,
-    open_body,
+    open_authority_body,
     read_body,
     reject,
     seal_body,
@@ -52,6 +51,7 @@ class Lease(Record):
         time: the control plane's clock, seconds since 1970.
         seconds: domain -> how long it holds, in seconds.
         domains: domain -> `{"minimum_revision", "minimum_notice"}`; the same domains.
+        root: version of the root that the audience must trust for this lease to count.
     """
 
     audience: Annotated[str, AUDIENCE]
@@ -59,6 +59,7 @@ class Lease(Record):
     time: Annotated[float, Number()]
     seconds: Annotated[Mapping[str, int], MapOf(IDENTIFIER, Integer(1, 86_400), 1024)]
     domains: Annotated[Mapping[str, Mapping[str, int]], MapOf(IDENTIFIER, _Minimum(), 1024)]
+    root: Annotated[int, Integer(1)] = 1
 
     def _agree(self) -> None:
         if set(self.seconds) != set(self.domains):
@@ -101,9 +102,10 @@ def open_lease(
     Raises:
         RejectedError: `malformed`, `signature`, `audience`, or `replay` (another nonce).
     """
-    signed = open_body(LEASE, data, address=audience, key=key, limit=MAX_SMALL)
-    check_signature(LEASE, signed, address=audience, public=lease_key)
-    lease = read_body(Lease, signed.body)
+    body = open_authority_body(
+        LEASE, data, address=audience, key=key, limit=MAX_SMALL, public=lease_key
+    )
+    lease = read_body(Lease, body)
     if lease.audience != audience:
         reject("audience", "the lease is for someone else")
     if nonce is not None and lease.nonce != nonce:

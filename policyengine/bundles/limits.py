@@ -10,6 +10,10 @@ MAX_MESSAGE: Final = 8 * 2**20
 """Most bytes of any message on the broker."""
 MAX_SMALL: Final = 2**20
 """Most bytes of a message that carries no policy and no event."""
+MAX_CHUNK: Final = 4 * 2**20
+"""Most bytes of one piece of a bundle that is too large for one message."""
+MAX_BUNDLE: Final = 64 * MAX_CHUNK
+"""Most bytes of a bundle, however many messages it takes."""
 MAX_PARTS: Final = 64
 """Most parts of one publication: at most one an overlay."""
 

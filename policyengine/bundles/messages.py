@@ -14,6 +14,7 @@ from policyengine.bundles.deliveries import (
     seal_delivery,
     seal_in_session,
 )
+from policyengine.bundles.floors import MOST, NO_FLOORS, Floor, Floors
 from policyengine.bundles.framing import (
     Control,
     Request,
@@ -69,12 +70,16 @@ from policyengine.bundles.subscriptions import (
 )
 
 __all__ = [
+    "MOST",
+    "NO_FLOORS",
     "Acknowledgement",
     "Announcement",
     "Carriage",
     "Confirmation",
     "Control",
     "Delivery",
+    "Floor",
+    "Floors",
     "Interest",
     "InterestFilter",
     "Lease",

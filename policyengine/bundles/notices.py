@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from policyengine.bundles.contexts import NOTICE
+from policyengine.bundles.floors import NO_FLOORS, Floors
 from policyengine.bundles.limits import AUDIENCE, MAX_SMALL
 from policyengine.bundles.sealing import (
     Sign,
-    check_signature,
-    open_body,
+    open_authority_body,
     read_body,
     reject,
     seal_body,
@@ -24,13 +24,14 @@ from policyengine.primitives.records import (
     UINT,
     Integer,
     ListOf,
+    Nested,
     Record,
 )
 
 
 @dataclass(frozen=True)
 class Notice(Record):
-    """Deny some handles from now on, under any revision.
+    """Deny from now on: some handles under any revision, others until one that knows better.
 
     Args:
         number: from 1, counted without holes for the audience and domain.
@@ -40,6 +41,7 @@ class Notice(Record):
         deny: handles that get and give nothing any more.
         reason: for people.
         issued: seconds since 1970.
+        floors: who lost something, and the revision from which that is in the policy itself.
     """
 
     number: Annotated[int, Integer(1)]
@@ -49,6 +51,7 @@ class Notice(Record):
     deny: Annotated[tuple[str, ...], ListOf(IDENTIFIER, 10_000, unique=True)]
     reason: Annotated[str, SENTENCE]
     issued: Annotated[int, UINT]
+    floors: Annotated[Floors, Nested(Floors)] = NO_FLOORS
 
 
 def seal_notice(notice: Notice, *, sign: Sign, recipient: bytes) -> bytes:
@@ -85,9 +88,10 @@ def open_notice(data: bytes, *, key: SealingKey, audience: str, notice_key: byte
     Raises:
         RejectedError: `malformed`, `signature` or `audience`.
     """
-    signed = open_body(NOTICE, data, address=audience, key=key, limit=MAX_SMALL)
-    check_signature(NOTICE, signed, address=audience, public=notice_key)
-    notice = read_body(Notice, signed.body)
+    body = open_authority_body(
+        NOTICE, data, address=audience, key=key, limit=MAX_SMALL, public=notice_key
+    )
+    notice = read_body(Notice, body)
     if notice.audience != audience:
         reject("audience", "the notice is for someone else")
     return notice

@@ -19,6 +19,8 @@ from policyengine.primitives.records import (
     UINT,
     Choice,
     Codec,
+    Integer,
+    ListOf,
     MapOf,
     Record,
     Text,
@@ -56,12 +58,17 @@ class LeaseRequest(Record):
         nonce: fresh, 32 hexadecimal digits.
         held: domain -> `{"revision", "digest", "notice", "epochs": {number: state}}`.
         at: the audience's own clock, seconds since 1970; for people only.
+        root: version of the root that it trusts.
+        reads: forms of bundles that the audience reads beside whole ones: `deltas`. The control
+            plane passes over words that it does not know.
     """
 
     audience: Annotated[str, AUDIENCE]
     nonce: Annotated[str, HEX_ID]
     held: Annotated[Mapping[str, Mapping[str, Any]], HELD]
     at: Annotated[int, UINT]
+    root: Annotated[int, Integer(1)] = 1
+    reads: Annotated[tuple[str, ...], ListOf(IDENTIFIER, 16, unique=True)] = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,7 @@ class Acknowledgement(Record):
 
 def sign_lease_request(request: LeaseRequest, signing_key: SigningKey) -> Request:
     """Sign a lease request as its audience; `.encode()` gives the bytes to send."""
-    return _signed("lease", LEASE_REQUEST, request.audience, request, signing_key)
+    return signed_request("lease", LEASE_REQUEST, request.audience, request, signing_key)
 
 
 def verify_lease_request(request: Request, public: bytes) -> LeaseRequest:
@@ -106,7 +113,7 @@ def verify_lease_request(request: Request, public: bytes) -> LeaseRequest:
     Raises:
         RejectedError: `malformed`, `signature` or `audience`.
     """
-    asked = _verified("lease", LEASE_REQUEST, LeaseRequest, request, public)
+    asked = verified_request("lease", LEASE_REQUEST, LeaseRequest, request, public)
     if asked.audience != request.audience:
         reject("audience", "the request speaks for someone else")
     return asked
@@ -114,7 +121,7 @@ def verify_lease_request(request: Request, public: bytes) -> LeaseRequest:
 
 def sign_ack(ack: Acknowledgement, signing_key: SigningKey) -> Request:
     """Sign an acknowledgement as its audience; `.encode()` gives the bytes to send."""
-    return _signed("ack", ACKNOWLEDGEMENT, ack.audience, ack, signing_key)
+    return signed_request("ack", ACKNOWLEDGEMENT, ack.audience, ack, signing_key)
 
 
 def verify_ack(request: Request, public: bytes) -> Acknowledgement:
@@ -127,7 +134,7 @@ def verify_ack(request: Request, public: bytes) -> Acknowledgement:
     Raises:
         RejectedError: `malformed`, `signature` or `audience`.
     """
-    ack = _verified("ack", ACKNOWLEDGEMENT, Acknowledgement, request, public)
+    ack = verified_request("ack", ACKNOWLEDGEMENT, Acknowledgement, request, public)
     if ack.audience != request.audience:
         reject("audience", "the acknowledgement speaks for someone else")
     return ack
@@ -136,16 +143,22 @@ def verify_ack(request: Request, public: bytes) -> Acknowledgement:
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 
 
-def _signed(
+def signed_request(
     kind: str, purpose: bytes, audience: str, record: Record, signing_key: SigningKey
 ) -> Request:
+    """Sign a record of any kind as its audience."""
     body = write_body(record)
     return Request(kind, audience, body, sign(signing_key, purpose, body))
 
 
-def _verified(
+def verified_request(
     kind: str, purpose: bytes, record: type[_AnyRecord], request: Request, public: bytes
 ) -> _AnyRecord:
+    """Check a request of any kind; whom it speaks for is the caller's to compare.
+
+    Raises:
+        RejectedError: `malformed` or `signature`.
+    """
     if request.kind != kind:
         reject("malformed", "the request is of another kind")
     try:

@@ -105,6 +105,30 @@ def check_signature(purpose: bytes, signed: Signed, *, address: str, public: byt
         raise RejectedError("signature", "the signature does not verify") from error
 
 
+def open_authority_body(
+    purpose: bytes, data: bytes, *, address: str, key: SealingKey, limit: int, public: bytes
+) -> bytes:
+    """Open what the authority signed, check it, and return the body.
+
+    Args:
+        purpose: one of `contexts`.
+        data: the sealed message.
+        address: whom it is for.
+        key: the recipient's own key.
+        limit: most bytes of the message.
+        public: pinned public Ed25519 key of the authority, 32 bytes.
+
+    Raises:
+        RejectedError: `malformed` or `signature`.
+    """
+    signed = open_body(purpose, data, address=address, key=key, limit=limit)
+    # The signature does not cover the name. What names no signer is read in one form alone.
+    if signed.signer:
+        reject("malformed", "the message names a signer")
+    check_signature(purpose, signed, address=address, public=public)
+    return signed.body
+
+
 def read_body(record: type[AnyRecord], body: bytes) -> AnyRecord:
     """Read a record from canonical JSON.
 

@@ -5,10 +5,11 @@ Pure: every change returns a new state, which the caller writes to disk before i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Self
 
+from policyengine.bundles.floors import NO_FLOORS, Floors
 from policyengine.bundles.header import BundleHeader
 from policyengine.bundles.limits import AUDIENCE
 from policyengine.bundles.notices import Notice
@@ -21,6 +22,7 @@ from policyengine.primitives.records import (
     ListOf,
     MapOf,
     Nested,
+    Optional,
     Record,
 )
 
@@ -49,6 +51,9 @@ class _Stored(Record):
         Mapping[str, tuple[str, ...]], MapOf(IDENTIFIER, ListOf(IDENTIFIER, unique=True))
     ]
     early: Annotated[Mapping[str, tuple[int, ...]], MapOf(IDENTIFIER, ListOf(UINT, unique=True))]
+    floors: Annotated[Mapping[str, Floors] | None, Optional(MapOf(IDENTIFIER, Nested(Floors)))] = (
+        None
+    )
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ class TrustedState:
         notices: domain -> number of the last notice before which none is missing.
         denied: domain -> handles that notices denied. Under any revision they stay denied.
         early: domain -> notices that were applied while one before them is missing.
+        floors: domain -> what notices took away that the bundle in force does not know yet.
     """
 
     audience: str
@@ -68,6 +74,7 @@ class TrustedState:
     notices: Mapping[str, int]
     denied: Mapping[str, frozenset[str]]
     early: Mapping[str, frozenset[int]]
+    floors: Mapping[str, Floors]
 
     def __init__(
         self,
@@ -76,12 +83,19 @@ class TrustedState:
         notices: Mapping[str, int] | None = None,
         denied: Mapping[str, frozenset[str]] | None = None,
         early: Mapping[str, frozenset[int]] | None = None,
+        *,
+        floors: Mapping[str, Floors] | None = None,
     ) -> None:
         object.__setattr__(self, "audience", AUDIENCE.clean(audience, "audience"))
         object.__setattr__(self, "revisions", dict(revisions or {}))
         object.__setattr__(self, "notices", dict(notices or {}))
         object.__setattr__(self, "denied", dict(denied or {}))
         object.__setattr__(self, "early", dict(early or {}))
+        object.__setattr__(self, "floors", dict(floors or {}))
+
+    def floors_of(self, domain: str) -> Floors:
+        """What notices took away in a domain that the bundle in force does not know yet."""
+        return self.floors.get(domain, NO_FLOORS)
 
     def check(self, header: BundleHeader, digest: str, now: float) -> None:
         """Decide whether a verified bundle may follow what is in force.
@@ -122,12 +136,14 @@ class TrustedState:
         domain = header.domain
         revisions = {**self.revisions, domain: Held(header.revision, digest)}
         through = max(self.notices.get(domain, 0), notices_through)
-        return replace(self, revisions=revisions)._counted(
+        floors = self._with_floors(domain, self.floors_of(domain).above(header.revision))
+        return replace(self, revisions=revisions, floors=floors)._counted(
             domain, through, self.early.get(domain, frozenset())
         )
 
     def noticed(self, notice: Notice) -> TrustedState:
-        """Return the state after a notice. Handles are denied at once and for good.
+        """Return the state after a notice. Handles are denied at once and for good, or until
+        the revision comes into force that knows what they lost.
 
         The number only counts on when no notice before is missing, so that a dropped
         notice cannot hide behind a later one: the audience then stays behind the lease's
@@ -141,8 +157,32 @@ class TrustedState:
         domain = notice.domain
         denied = self.denied.get(domain, frozenset()) | frozenset(notice.deny)
         early = self.early.get(domain, frozenset()) | {notice.number}
-        state = replace(self, denied={**self.denied, domain: denied})
+        held = self.revisions.get(domain)
+        known = 0 if held is None else held.revision
+        floors = self.floors_of(domain).joined(notice.floors.above(known))
+        state = replace(
+            self,
+            denied={**self.denied, domain: denied},
+            floors=self._with_floors(domain, floors),
+        )
         return state._counted(domain, self.notices.get(domain, 0), early)
+
+    def reset(self, domains: Iterable[str]) -> TrustedState:
+        """Return the state after a root had revision and notices of domains forgotten.
+
+        Who was denied stays so: nobody comes back by a reset.
+        """
+        gone = frozenset(domains)
+        return replace(
+            self,
+            revisions={name: held for name, held in self.revisions.items() if name not in gone},
+            notices={name: number for name, number in self.notices.items() if name not in gone},
+            early={name: numbers for name, numbers in self.early.items() if name not in gone},
+        )
+
+    def _with_floors(self, domain: str, floors: Floors) -> dict[str, Floors]:
+        others = {name: held for name, held in self.floors.items() if name != domain}
+        return others if floors == NO_FLOORS else {**others, domain: floors}
 
     def _counted(self, domain: str, through: int, early: frozenset[int]) -> TrustedState:
         while through + 1 in early:
@@ -163,6 +203,7 @@ class TrustedState:
             notices=self.notices,
             denied={domain: tuple(sorted(names)) for domain, names in self.denied.items()},
             early={domain: tuple(sorted(numbers)) for domain, numbers in self.early.items()},
+            floors=self.floors or None,
         ).to_json()
 
     @classmethod
@@ -179,4 +220,5 @@ class TrustedState:
             notices=stored.notices,
             denied={domain: frozenset(names) for domain, names in stored.denied.items()},
             early={domain: frozenset(numbers) for domain, numbers in stored.early.items()},
+            floors=stored.floors,
         )

@@ -30,8 +30,9 @@ from spark.results import (
     publish,
     read_summary,
 )
-from spark.schemas import INDEX, SNAPSHOT_DDL
+from spark.schemas import INDEX
 from spark.snapshots import Manifest, ManifestEntry
+from spark.sources import rows_of
 from spark.transforms.encode import BatchEncoder, encoded
 
 if TYPE_CHECKING:
@@ -55,12 +56,14 @@ class Recompute:
         output: folder for the result; it may hold the rest of a run that was cut off.
         key_file: path of the job key.
         progress: file that progress lines are appended to.
+        password_file: for a snapshot in a database, the file with its password.
     """
 
     snapshot: Path
     output: Path
     key_file: Path
     progress: Path
+    password_file: Path | None = None
 
 
 def run(job: Recompute, start_session: Callable[[], SparkSession]) -> Summary:
@@ -172,7 +175,9 @@ class _Run:
                 pending = set(futures)
                 while pending:
                     done, pending = wait(pending, _TICK, FIRST_EXCEPTION)
-                    self._progress.reach("encoding", before + int(counter.value))
+                    # Tasks of a lost executor run again and are counted twice.
+                    counted = min(before + int(counter.value), self._manifest.rows)
+                    self._progress.reach("encoding", counted)
                     for future in done:
                         future.result()
             except BaseException:
@@ -194,14 +199,13 @@ class _Run:
     ) -> None:
         from pyspark.errors import PySparkException
 
-        files = [str(self._job.snapshot / str(entry.file)) for entry in share.values()]
-        table = encoded(
-            spark.read.schema(SNAPSHOT_DDL).parquet(*files),
-            snapshot=self._job.snapshot,
-            key_file=self._job.key_file,
-            counter=counter,
-        )
         try:
+            table = encoded(
+                rows_of(spark, self._manifest, share, self._job.password_file),
+                snapshot=self._job.snapshot,
+                key_file=self._job.key_file,
+                counter=counter,
+            )
             if len(share) == 1:
                 table.drop("agent").write.parquet(str(agent_folder(folder, next(iter(share)))))
             else:
@@ -279,6 +283,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--master", default="local[*]", help="Spark master")
     parser.add_argument("--memory", default="512m", help="heap of driver and executors")
     parser.add_argument("--event-log", type=Path, help="folder for Spark's event log")
+    parser.add_argument("--settings", type=Path, help="file with more settings of Spark's")
+    parser.add_argument("--password-file", type=Path, help="password of a snapshot's database")
+    parser.add_argument("--jdbc-driver", type=Path, help="jar with PostgreSQL's JDBC driver")
     return parser.parse_args(argv)
 
 
@@ -295,6 +302,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         options.output.resolve(),
         options.key_file.resolve(),
         options.progress.resolve(),
+        options.password_file and options.password_file.resolve(),
     )
     signal.signal(signal.SIGTERM, _stop)
     started: list[SparkSession] = []
@@ -314,11 +322,33 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _session(
     options: argparse.Namespace, local_dir: Path, started: list[SparkSession]
 ) -> SparkSession:
-    from spark.session import SessionOptions, session
+    from spark.session import SessionOptions, read_settings, session
 
-    spark = session(SessionOptions(options.master, options.memory, local_dir, options.event_log))
+    spark = session(
+        SessionOptions(
+            options.master,
+            options.memory,
+            local_dir,
+            options.event_log,
+            _jars(options),
+            options.password_file and options.password_file.resolve(),
+            read_settings(options.settings) if options.settings else {},
+        )
+    )
     started.append(spark)
     return spark
+
+
+def _jars(options: argparse.Namespace) -> tuple[Path, ...]:
+    """The JDBC driver where the snapshot is in a database; a reason where it is missing."""
+    if Manifest.load(options.snapshot).table is None:
+        return ()
+    if options.jdbc_driver is None or not options.jdbc_driver.is_file():
+        raise PipelineError(
+            f"PostgreSQL's JDBC driver is missing at `{options.jdbc_driver}`: install "
+            "libpostgresql-jdbc-java, or name its jar"
+        )
+    return (options.jdbc_driver.resolve(),)
 
 
 def _stop(number: int, _frame: object) -> NoReturn:

@@ -7,6 +7,7 @@ none with a wildcard for agents or clients.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from policyengine.bundles import (
 from tasks.activemq.names import UnusableNameError, java_name, standard_name
 
 CONTROL = "control"
+_ENROLLED = r"OU=(agents|clients), UID=[0-9a-f]{32}\Z"
+"""How names end that the trusted authority gives out."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,10 @@ def _users(rights: Rights, everybody: Standing, here: Standing, suffix: str) -> 
     rights.users[CONTROL] = standard_name(CONTROL, CONTROL, suffix)
     rights.groups[CONTROL].add(CONTROL)
     for agent in here.agents:
-        rights.users[agent_user(agent.name)] = standard_name(agent.name, "agents", suffix)
+        # A certificate of the enrolment says which keys it belongs to: one of keys that were
+        # replaced is nobody's name any more.
+        name = agent.subject or standard_name(agent.name, "agents", suffix)
+        rights.users[agent_user(agent.name)] = name
     taken = _taken(everybody, suffix)
     for client in here.clients:
         try:
@@ -173,6 +179,8 @@ def _users(rights: Rights, everybody: Standing, here: Standing, suffix: str) -> 
 
 
 def _client_name(client: StandingClient, suffix: str, taken: Mapping[str, int]) -> str:
+    if client.subject:
+        return client.subject
     standard = standard_name(client.handle, "clients", suffix)
     if not client.certificate_subject:
         return standard
@@ -182,7 +190,8 @@ def _client_name(client: StandingClient, suffix: str, taken: Mapping[str, int]) 
         standard_name("", unit, suffix).partition(", ")[2]
         for unit in ("agents", "clients", "comparators", CONTROL)
     }
-    if name != standard and name.partition(", ")[2] in reserved:
+    of_enrolment = re.search(_ENROLLED, name) is not None
+    if of_enrolment or (name != standard and name.partition(", ")[2] in reserved):
         raise UnusableNameError(f"the name `{name}` is kept for somebody else")
     if taken[name] > 1:
         raise UnusableNameError(f"the name `{name}` stands in certificates of several principals")

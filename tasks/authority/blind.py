@@ -9,7 +9,7 @@ the same keys in another seal, and nothing but the master has to be kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from policyengine.blind import BlindMaster
@@ -19,7 +19,8 @@ from policyengine.ope.keys import ORDER_SCHEMES
 from policyengine.primitives import canonical
 from policyengine.primitives.kdf import derive
 from policyengine.primitives.rand import RandomSource
-from policyengine.primitives.stream import KeyStream
+from tasks.authority.answers import Answer
+from tasks.authority.lane import Lane
 from tasks.authority.refusals import RefusedError
 from tasks.authority.store import AuthorityState
 
@@ -30,20 +31,10 @@ MAX_TOKENS: Final = 4096
 _NAME: Final = re.compile(r"[a-z0-9-]{1,64}\Z")
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_@]{0,63}\Z")
 _MAX_EPOCH: Final = 10**9
+_MARK: Final = b"portcullis/enrolment-mark/v1"
 _ORDER: Final = b"portcullis/order-key/v1"
-_ENROL: Final = b"portcullis/blind-enrolment/v1"
 # INVARIANT: an agent is never given a key of an order-preserving attribute: it would read it.
 _ORDER_READERS: Final = ("client", "comparator")
-
-
-class _Drawn:
-    """Random bytes that are the same for the same secret."""
-
-    def __init__(self, secret: bytes) -> None:
-        self._stream = KeyStream(secret)
-
-    def token(self, size: int) -> bytes:
-        return self._stream.read(size)
 
 
 class BlindOperations:
@@ -51,46 +42,36 @@ class BlindOperations:
 
     Args:
         state: holds the key-encryption key.
-        random: source of new masters.
+        random: for wrapping.
+        lane: where the heavy work is done.
     """
 
-    def __init__(self, state: AuthorityState, random: RandomSource) -> None:
+    def __init__(self, state: AuthorityState, random: RandomSource, lane: Lane) -> None:
         self._state = state
         self._random = random
+        self._lane = lane
 
     def create_blind_master(self, *, domain: str, epoch: int) -> dict[str, Any]:
         """A fresh master of a domain's blind epoch, wrapped, and its public key."""
-        key_id = _key_id(domain, epoch)
-        master = BlindMaster.init(self._random, domain=domain, epoch=epoch)
+        key_id = key_id_of(domain, epoch)
+        made = self._lane("master", {"domain": domain, "epoch": epoch})
+        master = canonical.unb64(made["secret"])
         return {
-            "wrapped": self._state.wrap(key_id, master.to_bytes(), self._random),
-            "public": canonical.b64(master.public().to_bytes()),
+            "wrapped": self._state.wrap(key_id, master, self._random),
+            "public": made["public"],
         }
 
     def enrol_blind_clients(
         self, *, domain: str, epoch: int, wrapped: str, clients: list[dict[str, Any]]
-    ) -> dict[str, Any]:
+    ) -> Answer:
         """Each client's keys, for its subject's tokens, sealed for that client."""
         secret = self._master(domain, epoch, wrapped)
-        master = BlindMaster.from_bytes(secret)
-        found = []
-        for entry in _batch(clients):
-            handle, variants, recipient = _client(entry)
-            # Asked again, a client with the same tokens gets the same keys.
-            asked = canonical.dumps([handle, *map(list, variants)])
-            drawn = _Drawn(derive(secret, info=canonical.pack(_ENROL, asked)))
-            keys, _ = master.enrol(handle, variants, drawn)
-            sealed = _sealed(
-                "client",
-                keys.to_bytes(),
-                domain=domain,
-                epoch=epoch,
-                name=handle,
-                recipient=recipient,
-                audience=f"client:{handle}",
-            )
-            found.append(sealed)
-        return {"sealed": found}
+        # INVARIANT: everything is checked here; the lane works and judges nothing.
+        checked = [checked_client(entry) for entry in _batch(clients)]
+        work = {"secret": canonical.b64(secret), "clients": checked}
+        marks = {client["handle"]: mark_of(secret, client) for client in checked}
+        place = {"domain": domain, "epoch": epoch, "enrolled": marks}
+        return Answer({"sealed": self._lane("enrol", work)}, place)
 
     def share_blind(
         self,
@@ -164,36 +145,46 @@ class BlindOperations:
         return {"sealed": found}
 
     def _master(self, domain: str, epoch: int, wrapped: str) -> bytes:
-        return self._state.unwrap(_key_id(domain, epoch), _text(wrapped))
+        return self._state.unwrap(key_id_of(domain, epoch), _text(wrapped))
+
+
+def mark_of(secret: bytes, client: Mapping[str, Any]) -> str:
+    """What the journal keeps of an enrolment: nothing to guess tokens by without the master."""
+    told = canonical.dumps([client["handle"], client["variants"]])
+    return derive(secret, info=canonical.pack(_MARK, told))[:16].hex()
 
 
 def _sealed(kind: SecretKind, secret: bytes, **place: Any) -> str:
     return canonical.b64(seal_secret(kind, secret, **place))
 
 
-def _key_id(domain: str, epoch: int) -> str:
+def key_id_of(domain: str, epoch: int) -> str:
+    """The name that the master of a domain's blind epoch is wrapped under."""
     _check(_NAME, domain, "a domain")
     if type(epoch) is not int or not 0 < epoch < _MAX_EPOCH:
         raise RefusedError("not the number of an epoch")
     return f"blind:{domain}:master:{epoch}"
 
 
-def _client(entry: object) -> tuple[str, tuple[tuple[str, ...], ...], bytes]:
+def checked_client(entry: object) -> dict[str, Any]:
+    """Handle, variants and recipient of a client; raises RefusedError for anything else."""
     if not isinstance(entry, dict) or set(entry) != {"handle", "variants", "recipient"}:
         raise RefusedError("a client has a handle, variants and a recipient")
     _check(_NAME, entry["handle"], "a handle")
-    variants = tuple(_tokens(each) for each in _batch(entry["variants"]))
-    return entry["handle"], variants, canonical.unb64(_text(entry["recipient"]))
+    variants = [checked_tokens(each) for each in _batch(entry["variants"])]
+    canonical.unb64(_text(entry["recipient"]))
+    return {"handle": entry["handle"], "variants": variants, "recipient": entry["recipient"]}
 
 
-def _tokens(tokens: object) -> tuple[str, ...]:
+def checked_tokens(tokens: object) -> list[str]:
+    """Tokens, sorted and each once; raises RefusedError for anything else."""
     if not isinstance(tokens, list) or len(tokens) > MAX_TOKENS:
         raise RefusedError("a variant is a list of tokens")
     if not all(isinstance(token, str) and token for token in tokens):
         raise RefusedError("a token is text")
     if tokens != sorted(set(tokens)):
         raise RefusedError("the tokens of a variant are sorted and stand once")
-    return tuple(tokens)
+    return tokens
 
 
 def _pair(entry: object) -> tuple[str, str]:

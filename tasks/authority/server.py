@@ -12,6 +12,7 @@ from pathlib import Path
 
 from policyengine.errors import DecodeError
 from policyengine.primitives import canonical
+from tasks.authority.files import StateError
 from tasks.authority.operations import Operations
 
 MAX_REQUEST = 16 * 2**20
@@ -44,6 +45,13 @@ class AuthorityServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer
         peer = request.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         _, uid, _ = struct.unpack("3i", peer)
         return uid in {0, os.geteuid()}
+
+    def service_actions(self) -> None:
+        """Between requests: what is due by the clock."""
+        try:
+            self.operations.tick()
+        except StateError:
+            log.exception("counts could not be written; they are tried again")
 
     def server_close(self) -> None:
         """Close and take the socket's file away."""

@@ -7,6 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
+from adminapp.core.authority import AuthorityClient, AuthorityError
 from tasks.local import http
 from tasks.local.activemq import ActiveMQ
 from tasks.local.layout import AGENTS, ROOT, Layout, write_private
@@ -49,8 +50,25 @@ def authority(layout: Layout) -> Part:
         *("--socket", str(path), "--state", str(layout.authority_state)),
     )
     return Part(
-        "authority", child, ready=lambda: _listens(path), detail=lambda: "signs, keeps keys"
+        "authority", child, ready=lambda: _listens(path), detail=lambda: authority_detail(path)
     )
+
+
+def authority_detail(path: Path) -> str:
+    """What the authority does, and whether its root of trust is one for development."""
+    does = "signs, keeps keys"
+    return f"{does}; SELF-MADE ROOT, for development only" if root_is_self_made(path) else does
+
+
+def root_is_self_made(path: Path) -> bool:
+    """Whether the authority behind a socket answers that no root ceremony was held."""
+    client = AuthorityClient(path, timeout=1.0)
+    try:
+        return client.root().self_made
+    except (AuthorityError, OSError):
+        return False
+    finally:
+        client.close()
 
 
 def agent(layout: Layout, name: str) -> Part:

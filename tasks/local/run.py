@@ -67,7 +67,7 @@ def _start(stack: Stack, display: Display, wanted: list[int], *, traffic: bool) 
     if traffic:
         stack.supervisor.start(parts.traffic(stack.layout))
     display.say(f"up after {time.monotonic() - began:.0f} s")
-    for text in _sign_in(stack.layout, made):
+    for text in (*_sign_in(stack.layout, made), *beware(stack.layout)):
         display.say(text)
 
 
@@ -80,6 +80,18 @@ def _sign_in(layout: Layout, made: dict[str, Any]) -> list[str]:
         lines.append(f"  Sign in   {made['username']}, with the password shown at the first start")
         lines.append("  Forgotten? `make password` makes a new one.")
     return [*lines, "  Ctrl-C stops everything.", ""]
+
+
+def beware(layout: Layout) -> list[str]:
+    """Said loudly where what is run must not be depended upon."""
+    if not parts.root_is_self_made(layout.authority_socket):
+        return []
+    return [
+        "  BEWARE: the root of trust is self-made. This is a set-up for development: whoever takes",
+        "  this machine can replace every key. Hold a root ceremony (`policyctl root init`) before",
+        "  anything depends on it.",
+        "",
+    ]
 
 
 @contextlib.contextmanager

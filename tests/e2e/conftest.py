@@ -132,6 +132,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         "PORTCULLIS_ENV": "test",
         "PORTCULLIS_VAR": str(folder),
         "PORTCULLIS_AUTHORITY_SOCKET": str(socket),
+        # People sign in once for all of these tests, which may take long on a slow machine.
+        "PORTCULLIS_STEP_UP_SECONDS": "86400",
     }
     _front_end()
     migrated(folder / "portcullis.sqlite3")

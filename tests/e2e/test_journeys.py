@@ -91,7 +91,7 @@ def test_a_stale_edit_shows_both_changes_and_can_be_retried(site: Site, open_as:
 def test_revoking_asks_for_the_name_and_leads_to_the_live_page(site: Site, open_as: Open) -> None:
     page = open_as("mona")
     page.goto("/d/flights/principals/p/WN/")
-    page.get_by_role("link", name="Revoke").click()
+    page.get_by_role("link", name="Revoke", exact=True).click()
     expect(page.get_by_text("event.carrier is WN")).to_be_visible()
     button = page.get_by_role("button", name="Revoke WN")
     expect(button).to_be_disabled()
@@ -101,11 +101,11 @@ def test_revoking_asks_for_the_name_and_leads_to_the_live_page(site: Site, open_
     page.get_by_label("Type the name to confirm").fill("WN")
     button.click()
     page.get_by_role("heading", name="Revocation of WN").wait_for()
-    expect(page.get_by_text("0 of 2")).to_be_visible()
+    expect(page.get_by_text("0 of 2 agents confirmed")).to_be_visible()
     page.evaluate("window.sameDocument = true")
 
     site.stage("stop-serving", "flights")
-    expect(page.get_by_text("2 of 2")).to_be_visible(timeout=10_000)
+    expect(page.get_by_text("2 of 2 agents confirmed")).to_be_visible(timeout=10_000)
     site.stage("begin-recompute", "flights")
     expect(page.get_by_role("progressbar", name="Encodings recomputed")).to_be_visible(
         timeout=10_000

@@ -464,6 +464,17 @@ def test_no_address_is_forgotten_here() -> None:
         "revocations",
         "jobs",
         "principal-imports",
+        "activity",
+        "activity-runs",
+        "certificates",
+        "enforcements",
+        "enrolment-tokens",
+        "enrolments",
+        "fleets",
+        "key-epochs",
+        "rollout-plans",
+        "rollouts",
+        "rotations",
     }
     names = {key for key in get_resolver("adminapp.api.urls").reverse_dict if isinstance(key, str)}
     lists = {name.removesuffix("-list") for name in names if name.endswith("-list")}

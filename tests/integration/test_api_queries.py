@@ -22,14 +22,21 @@ from adminapp.catalog.models import (
 )
 from adminapp.changes.models import Announcement, ChangeSet, Decision
 from adminapp.distribution.models import (
+    ActivityDay,
+    ActivityRun,
     Bundle,
     EncodingEpoch,
+    Enforcement,
     Notice,
+    PolicyRollout,
     Recipient,
     RecomputeJob,
     Revocation,
     RevocationEvent,
+    RolloutPlan,
+    RotationSchedule,
 )
+from adminapp.enrolment.models import Certificate, Enrolment, EnrolmentToken, Fleet
 from adminapp.identity.models import (
     Agent,
     ApiToken,
@@ -89,6 +96,7 @@ def grow(world: World, numbers: range) -> None:
         _model(world, number)
         _distribution(world, number)
         _own(world, number)
+        _enrolment(world, number)
 
 
 def _platform(world: World, number: int) -> None:
@@ -164,6 +172,12 @@ def _distribution(world: World, number: int) -> None:
     revocation = Revocation.objects.create(domain=domain, principal=principal, reason="r")
     RevocationEvent.objects.create(revocation=revocation, kind="revoked")
     Notice.objects.create(audience="agent:alpha", domain=domain, number=1, revocation=revocation)
+    Enforcement.objects.create(audience="agent:alpha", domain=domain, revision=1)
+    RolloutPlan.objects.create(domain=domain)
+    PolicyRollout.objects.create(domain=domain, revision=1, content=[], stages=[], stage_revision=1)
+    ActivityRun.objects.create(domain=domain, cause="asked")
+    ActivityDay.objects.create(domain=domain, day=NOW.date(), kind="policy", subject="p")
+    RotationSchedule.objects.create(domain=domain, key="all", every_days=30)
 
 
 def _own(world: World, number: int) -> None:
@@ -198,6 +212,25 @@ def _own(world: World, number: int) -> None:
         starts=NOW,
         ends=IN_A_DAY,
     )
+
+
+def _enrolment(world: World, number: int) -> None:
+    domain = Domain.objects.get(name=f"d{number}")
+    principal = Principal.objects.get(domain=domain)
+    overlay = Overlay.objects.get(name=f"o{number}")
+    fleet = Fleet.objects.create(
+        name=f"f{number}", overlay=overlay, pattern="f-*", most=1, ends=IN_A_DAY
+    )
+    EnrolmentToken.objects.create(
+        kind="agent", overlay=overlay, fleet=fleet, hash=f"a{number}", expires=NOW
+    )
+    token = EnrolmentToken.objects.create(
+        kind="client", principal=principal, domain=domain, hash=f"c{number}", expires=NOW
+    )
+    row = Enrolment.objects.create(
+        token=token, kind="client", name="p", principal=principal, domain=domain, expires=NOW
+    )
+    Certificate.objects.create(enrolment=row, serial=f"{number:x}", begins=NOW, ends=IN_A_DAY)
 
 
 def queries(browser: Client, path: str) -> int:

@@ -15,16 +15,19 @@ from tasks.local.activemq import ActiveMQ, write_brokers_file
 from tests.support.agent_processes import World
 from tests.support.blind import READING, SECRETS, BlindOrganisation, clinic, forms_of
 from tests.support.data_plane import wait_until
-from tests.support.wiretap import Wiretap
+from tests.support.stomp_tap import bodies
+from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.activemq
 
-Taps = dict[str, Wiretap]
+Taps = dict[str, TcpProxy]
 
 
 @pytest.fixture
 def taps(activemq_pair: dict[str, ActiveMQ]) -> Iterator[Taps]:
-    made = {name: Wiretap(one.host, one.port) for name, one in activemq_pair.items()}
+    made = {
+        name: TcpProxy((one.host, one.port), record=True) for name, one in activemq_pair.items()
+    }
     yield made
     for one in made.values():
         one.close()
@@ -79,7 +82,7 @@ def _opened_by_agents(world: World, taps: Taps, *agents: str) -> list[str]:
     organisation = world.organisation
     found = []
     for tap in taps.values():
-        for body in tap.bodies():
+        for body in bodies(tap):
             for short in agents:
                 agent = organisation.agents[world.name(short)]
                 with suppress(PortcullisError):

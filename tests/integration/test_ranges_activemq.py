@@ -15,7 +15,7 @@ from tests.support.agent_processes import World
 from tests.support.comparators import ComparatorProcess
 from tests.support.data_plane import Organisation, fresh_keys, wait_until
 from tests.support.ranged import ranged
-from tests.support.tap import Tap
+from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.activemq
 
@@ -30,7 +30,7 @@ class Site:
 
     world: World
     comparator: ComparatorProcess
-    tap: Tap
+    tap: TcpProxy
 
     def everything(self) -> bytes:
         """What went over the wire, what agents keep and log, what the comparator logs."""
@@ -40,7 +40,7 @@ class Site:
             for path in sorted(agent.folder.rglob("*"))
             if path.is_file()
         ]
-        return b"\n".join((self.tap.seen, *kept, self.comparator.text().encode()))
+        return b"\n".join((*self.tap.heard, *kept, self.comparator.text().encode()))
 
 
 def second(*, suffix: str = "") -> Organisation:
@@ -50,7 +50,7 @@ def second(*, suffix: str = "") -> Organisation:
 
 @pytest.fixture
 def site(tmp_path: Path, activemq: ActiveMQ) -> Iterator[Site]:
-    tap = Tap(activemq.port)
+    tap = TcpProxy(activemq.port, record=True)
     (tmp_path / "world").mkdir()
 
     def brokers_file(account: str) -> Path:

@@ -1,4 +1,5 @@
-"""`python -m tests.soak`: a hundred crashes of each kind, and the oracles at full size.
+"""`python -m tests.soak`: a hundred crashes of each kind, a hundred partitions, a million changed
+messages, and the oracles at full size.
 
 The crashes are played in rounds, each with folders, brokers and a seed of its own, so that a
 round that fails can be played again alone: `python -m tests.soak --seed SEED --only ROUND`.
@@ -18,17 +19,21 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tasks.local.layout import ROOT
+from tests.soak import partitions
 from tests.support.crashes import Campaign
+from tests.support.mutation_campaign import campaign
 
 _ORACLE = "tests/property/test_simulation_oracle.py"
 _SAMPLE = "tests/integration/test_oracle_activemq.py"
+_DEATHS = "tests/unit/distribution/test_revocation_deaths.py"
 _ORACLE_SECONDS = 4 * 3600
+_MUTATIONS = 50_000  # of a round
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,7 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     options.report.parent.mkdir(parents=True, exist_ok=True)
     # Who names a round wants to see it, whatever came of it before.
-    known = _held_before(options.report) if options.only is None else set()
+    alone = options.only is not None or options.only_partitions is not None
+    known = set() if alone else _held_before(options.report)
     tasks = list(_tasks(options))
     held = [key in known for key, _ in tasks]
     with options.report.open("a", encoding="utf-8") as report:
@@ -60,6 +66,18 @@ def _parser() -> argparse.ArgumentParser:
         "--runs", type=int, default=300, help="of the oracle over real ActiveMQ; 0 for none"
     )
     parser.add_argument(
+        "--mutations", type=int, default=1_000_000, help="changed messages; 0 for none"
+    )
+    parser.add_argument(
+        "--partitions", type=int, default=100, help="of agents and clients (100); 0 for none"
+    )
+    parser.add_argument(
+        "--only-partitions", type=int, help="play this round of partitions alone, nothing else"
+    )
+    parser.add_argument(
+        "--deaths", type=int, default=400, help="writes that die in a revocation; 0 for none"
+    )
+    parser.add_argument(
         "--report", type=Path, default=ROOT / "var" / "soak" / "report.jsonl", help="where to"
     )
     return parser
@@ -67,6 +85,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _tasks(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """What is to be played, one after the other, by names that say all that decides it."""
+    if options.only_partitions is not None:
+        yield from partitions.rounds(options.seed, options.partitions, options.only_partitions)
+        return
     left, number = options.each, 0
     while left > 0:
         kills = min(options.round, left)
@@ -76,6 +97,8 @@ def _tasks(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], dict
         left, number = left - kills, number + 1
     if options.only is not None:
         return
+    yield from _mutations(options.seed, options.mutations)
+    yield from partitions.rounds(options.seed, options.partitions, None)
     if options.cases:
         key = f"oracle {options.seed} {options.cases}"
         yield key, partial(_oracle, "oracle", _ORACLE, options.seed, CASES=options.cases)
@@ -83,6 +106,23 @@ def _tasks(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], dict
         what = "oracle over ActiveMQ"
         key = f"{what} {options.seed} {options.runs}"
         yield key, partial(_oracle, what, _SAMPLE, options.seed, RUNS=options.runs)
+    if options.deaths:
+        key = f"deaths in revocations {options.seed} {options.deaths}"
+        yield key, partial(_deaths, options.seed, options.deaths)
+
+
+def _mutations(seed: str, count: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """Changed messages, in rounds that can be played again alone."""
+    for number, start in enumerate(range(0, count, _MUTATIONS)):
+        size = min(_MUTATIONS, count - start)
+        each = f"{seed}/mutations/{number}"
+        yield f"mutations {each} {size}", partial(_mutated, each, size)
+
+
+def _mutated(seed: str, count: int) -> dict[str, Any]:
+    outcome = campaign(seed, count)
+    counts = {"kinds": dict(outcome.kinds), "refused": dict(outcome.refused)}
+    return {"what": "mutations", **vars(outcome), **counts}
 
 
 def _held_before(report: Path) -> set[str]:
@@ -115,12 +155,21 @@ def _play(folder: Path, seed: str, kills: int) -> dict[str, Any]:
 
 def _oracle(what: str, test: str, seed: str, **size: int) -> dict[str, Any]:
     """A test of agents against the plain reading of policies, with more cases."""
+    return _larger(what, test, "ORACLE", seed, size)
+
+
+def _deaths(seed: str, plays: int) -> dict[str, Any]:
+    return _larger("deaths in revocations", _DEATHS, "DEATHS", seed, {"PLAYS": plays})
+
+
+def _larger(what: str, test: str, name: str, seed: str, size: Mapping[str, int]) -> dict[str, Any]:
+    """A test with more to do than in `make test`."""
     started = time.monotonic()
-    settings = {f"PORTCULLIS_ORACLE_{name}": str(value) for name, value in size.items()}
+    settings = {f"PORTCULLIS_{name}_{each}": str(value) for each, value in size.items()}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", test, "-q", "-p", "no:cacheprovider"],
         cwd=ROOT,
-        env={**os.environ, **settings, "PORTCULLIS_ORACLE_SEED": seed},
+        env={**os.environ, **settings, f"PORTCULLIS_{name}_SEED": seed},
         capture_output=True,
         text=True,
         timeout=_ORACLE_SECONDS,
@@ -128,7 +177,7 @@ def _oracle(what: str, test: str, seed: str, **size: int) -> dict[str, Any]:
     )
     seconds = round(time.monotonic() - started, 1)
     problems = [] if done.returncode == 0 else [done.stdout[-4000:] + done.stderr[-1000:]]
-    sizes = {name.lower(): value for name, value in size.items()}
+    sizes = {each.lower(): value for each, value in size.items()}
     return {"what": what, "seed": seed, **sizes, "seconds": seconds, "problems": problems}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,18 @@ from policyengine.anonset import Encoding, Parameters, length_for, size_for
 from policyengine.primitives.rand import SeededRandom
 from spark.jobs.recompute import Recompute, run
 from spark.results import Summary
-from spark.snapshots import AgentEncoding, Manifest, SnapshotRow, create_job_key, write_snapshot
+from spark.snapshots import (
+    AgentEncoding,
+    Manifest,
+    SnapshotRow,
+    create_job_key,
+    write_snapshot,
+    write_table_snapshot,
+)
+from spark.tables import SnapshotTable, write_password_file
+from tests.support.services import PostgreSQL
 
+DRIVER_JAR = Path("/usr/share/java/postgresql.jar")
 EPOCH = 7
 AGENTS = ("alpha", "beta")
 RULES = {
@@ -64,13 +75,16 @@ class Case:
         self.output = folder / "output"
         self.key_file = folder / "key"
         self.progress = folder / "progress.jsonl"
+        self.password_file: Path | None = None
         self.job_key = create_job_key(self.key_file)
         self.keys: dict[str, bytes] = {}
         self.parameters = parameters_of("tokens")
 
     @property
     def job(self) -> Recompute:
-        return Recompute(self.snapshot, self.output, self.key_file, self.progress)
+        return Recompute(
+            self.snapshot, self.output, self.key_file, self.progress, self.password_file
+        )
 
     def write(
         self,
@@ -79,21 +93,52 @@ class Case:
         parameters: Parameters | None = None,
     ) -> Manifest:
         """Write the snapshot with keys that differ from agent to agent."""
-        self.parameters = parameters or self.parameters
-        self.keys = {
-            name: SeededRandom(b"key of " + name.encode()[:50]).token(32) for name in agents
-        }
-        encodings = {
-            name: AgentEncoding(self.parameters.to_json(), key) for name, key in self.keys.items()
-        }
         return write_snapshot(
             self.snapshot,
             domain="heating",
             epoch=EPOCH,
-            agents=encodings,
+            agents=self._encodings(agents, parameters),
             rows=rows,
             job_key=self.job_key,
         )
+
+    def write_table(
+        self,
+        server: PostgreSQL,
+        rows: Iterable[SnapshotRow],
+        agents: Iterable[str] = AGENTS,
+        parameters: Parameters | None = None,
+    ) -> SnapshotTable:
+        """Write the same snapshot into a table of a new database."""
+        name = f"snapshots{secrets.token_hex(4)}"
+        server.create(name)
+        table = SnapshotTable(
+            "127.0.0.1", server.port, name, server.user, "portcullis_snapshot_test"
+        )
+        self.password_file = self.folder / "password"
+        write_password_file(self.password_file, table, server.password)
+        write_table_snapshot(
+            self.snapshot,
+            domain="heating",
+            epoch=EPOCH,
+            agents=self._encodings(agents, parameters),
+            rows=rows,
+            job_key=self.job_key,
+            table=table,
+            password_file=self.password_file,
+        )
+        return table
+
+    def _encodings(
+        self, agents: Iterable[str], parameters: Parameters | None
+    ) -> dict[str, AgentEncoding]:
+        self.parameters = parameters or self.parameters
+        self.keys = {
+            name: SeededRandom(b"key of " + name.encode()[:50]).token(32) for name in agents
+        }
+        return {
+            name: AgentEncoding(self.parameters.to_json(), key) for name, key in self.keys.items()
+        }
 
     def run(self, start_session: Callable[[], SparkSession]) -> Summary:
         return run(self.job, start_session)
@@ -102,6 +147,9 @@ class Case:
         """Give the arguments of the entry point."""
         options: list[Any] = ["--snapshot", self.snapshot, "--output", self.output]
         options += ["--key-file", self.key_file, "--progress", self.progress]
+        options += ["--jdbc-driver", DRIVER_JAR]
+        if self.password_file is not None:
+            options += ["--password-file", self.password_file]
         return [str(option) for option in options] + list(more)
 
 

@@ -9,7 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark.session import SessionOptions, session
-from tests.spark.cases import Case
+from tests.spark.cases import DRIVER_JAR, Case
+from tests.support.services import postgresql
+
+__all__ = ["postgresql"]
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +23,10 @@ def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, event_log: Path) -> Iterator[SparkSession]:
     options = SessionOptions(
-        master="local[2]", local_dir=tmp_path_factory.mktemp("spark"), event_log=event_log
+        master="local[2]",
+        local_dir=tmp_path_factory.mktemp("spark"),
+        event_log=event_log,
+        jars=(DRIVER_JAR,),
     )
     started = session(options)
     yield started

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import signal
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,8 +17,9 @@ from policyengine.anonset import size_for
 from spark.snapshots import read_results
 from tests.spark.cases import Case, many_rows
 from tests.support.cluster import spark_cluster
-from tests.support.ports import wait_until
+from tests.support.ports import free_port, wait_until
 from tests.support.processes import Running, running
+from tests.support.services import PostgreSQL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -95,19 +99,96 @@ def test_a_run_that_is_told_to_stop_cleans_up(case: Case) -> None:
     assert "Traceback" not in process.text()
 
 
-def test_a_standalone_cluster_gives_the_same_result(
-    spark: SparkSession, case: Case, tmp_path: Path
+def finished_agents(case: Case, process: Running, count: int) -> None:
+    """Wait until so many agents are finished and the run goes on."""
+    wait_until(
+        lambda: len(finished(case)) >= count or process.process.poll() is not None,
+        seconds=300,
+        what=f"{count} finished agents",
+    )
+    assert process.process.poll() is None, process.text()
+
+
+def told(folder: Path) -> tuple[int, list[str]]:
+    """A file of settings for a run on a cluster: its UI, its event log, and one that is ours."""
+    port = free_port()
+    events = folder / "events"
+    events.mkdir()
+    lines = [
+        "# what an operator writes",
+        "spark.ui.enabled true",
+        f"spark.ui.port={port}",
+        "spark.eventLog.enabled true",
+        "spark.eventLog.compress false",
+        f"spark.eventLog.dir   {events.as_uri()}",
+        "spark.portcullis.mark marked by the operator",
+    ]
+    (folder / "spark.conf").write_text("\n".join(lines))
+    return port, ["--settings", str(folder / "spark.conf")]
+
+
+def page(port: int, path: str) -> bytes:
+    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        return bytes(answer.read())
+
+
+def what_the_ui_says(port: int) -> bytes:
+    """Its pages, and what they are made from."""
+    (application,) = json.loads(page(port, "/api/v1/applications"))
+    behind = f"/api/v1/applications/{application['id']}"
+    pages = ("/environment/", "/jobs/", "/stages/", "/SQL/", "/executors/")
+    parts = ("/environment", "/jobs", "/stages", "/sql", "/allexecutors")
+    return b"".join(page(port, each) for each in (*pages, *(behind + part for part in parts)))
+
+
+def seen_from_outside(case: Case, cluster: Path, ui: bytes) -> bytes:
+    """Everything that the run let others see: logs of driver, workers and executors, events, UI."""
+    events = [path for path in (case.folder / "events").rglob("*") if path.is_file()]
+    logs = [path for path in cluster.rglob("*") if path.is_file() and path.suffix != ".jar"]
+    assert any(b"SparkListenerJobEnd" in path.read_bytes() for path in events)
+    assert any(path.name == "stderr" for path in logs)
+    files = [*events, *logs, case.progress, case.folder / "run.log"]
+    return ui + b"".join(path.read_bytes() for path in files)
+
+
+def test_a_cluster_loses_an_executor_and_the_driver_and_tells_nobody_a_secret(
+    spark: SparkSession, case: Case, tmp_path: Path, postgresql: PostgreSQL
 ) -> None:
+    """Rows come from PostgreSQL, as everything that could leak then is at work."""
     # As many elements as every subject has: without padding the bytes are always the same.
     whole = size_for(3, encoding="tokens")
-    case.write(many_rows(AGENTS[:2], SUBJECTS), agents=AGENTS[:2], parameters=whole)
+    case.write(many_rows(AGENTS, SUBJECTS), agents=AGENTS, parameters=whole)
     case.run(lambda: spark)
     local = list(read_results(case.output))
-    case.output = tmp_path / "cluster-output"
-    with spark_cluster(tmp_path / "cluster") as master:
-        complete(case, "--master", master)
-        assert list((tmp_path / "cluster" / "worker").glob("app-*/*/stderr"))
-    assert list(read_results(case.output)) == local
+
+    remote = Case(tmp_path / "remote", create=True)
+    remote.write_table(postgresql, many_rows(AGENTS, SUBJECTS), agents=AGENTS, parameters=whole)
+    port, options = told(remote.folder)
+    logs = tmp_path / "cluster"
+    with spark_cluster(logs) as cluster:
+        process = start(remote, "--master", cluster.address, *options)
+        try:
+            finished_agents(remote, process, 1)
+            assert len(cluster.executors()) == 2
+            os.kill(cluster.executors()[0], signal.SIGKILL)
+            ui = what_the_ui_says(port)
+            finished_agents(remote, process, 3)
+        finally:
+            process.process.kill()
+            process.process.wait(60)
+        assert not (remote.output / "result.json").exists()
+        complete(remote, "--master", cluster.address, *options)
+    assert list(read_results(remote.output)) == local
+
+    seen = seen_from_outside(remote, logs, ui)
+    assert b"marked by the operator" in ui
+    secrets = [*remote.keys.values(), remote.job_key, postgresql.password.encode()]
+    for secret in secrets:
+        for form in (secret, secret.hex().encode(), base64.b64encode(secret).rstrip(b"="),
+                     base64.urlsafe_b64encode(secret).rstrip(b"=")):  # fmt: skip
+            assert form not in seen
+    for token in (b"zone==", b"carrier==", b"id=="):
+        assert token not in seen
 
 
 def test_help_names_every_option(tmp_path: Path) -> None:

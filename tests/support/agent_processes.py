@@ -39,12 +39,17 @@ class AgentProcess:
     folder: Path
     port: int
     process: subprocess.Popen[bytes] | None = None
+    command: list[str] = field(
+        default_factory=lambda: [
+            sys.executable, "-m", "brokers.agent", "run", "--config", "agent.toml",
+        ]
+    )  # fmt: skip
 
     def start(self) -> None:
         """Start the process; returns at once."""
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "brokers.agent", "run", "--config", "agent.toml"],
+                self.command,
                 cwd=self.folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdout=log,

@@ -38,7 +38,7 @@ class Right:
 
     def code(self, standing: str) -> int | None:
         """The status that a standing gets; None is what the operation gives."""
-        if standing == "anonymous":
+        if standing == "anonymous" and standing not in self.allowed:
             return 401
         if standing in self.allowed:
             return None
@@ -93,6 +93,9 @@ def crud(
     return found
 
 
+# Machines ask here before anybody knows them: what they send speaks for itself.
+UNSEEN = Right(("operator",), STANDINGS[1:7])
+EVERYBODY = Right(STANDINGS, ())
 SIDES = Right(("operator", "manager", "stranger"), ("colleague",))
 EITHER = Right(STANDINGS[:6], ("colleague",))
 LEADERS = Right(("operator", "manager", "stranger"), ())
@@ -142,6 +145,10 @@ TABLE: dict[str, Entry] = {
     ),
     **crud("/principals", FLIGHTS | {"name": "Delta", "kind": "subscriber", "attributes": {}}),
     "POST /principals/{id}/credentials": Entry(MANAGERS, KEYS),
+    # The flights hide nothing: the answer is a refusal, with its reason.
+    "POST /principals/{id}/filter-key": Entry(
+        MANAGERS, {"type": "Flight", "attributes": ["carrier"]}, (200,)
+    ),
     # Only a revoked one can be erased.
     "POST /principals/{id}/erase": Entry(
         MANAGERS, {"confirm": "United", "reason": "asked for"}, (200, 400, 409)
@@ -189,11 +196,22 @@ TABLE: dict[str, Entry] = {
     # keys and trust groups
     "GET /attribute-keys/{id}/holders": Entry(MEMBERS),
     "POST /attribute-keys/{id}/rotate": Entry(MANAGERS, {"reason": "yearly"}, NO_AUTHORITY),
+    "GET /agents/{id}/standing": Entry(SHARED),
     "POST /agents/{id}/distrust": Entry(PLATFORM, {"reason": "seized"}),
     "GET /trust-groups/{id}/history": Entry(MEMBERS),
     "POST /trust-groups/{id}/rotate": Entry(MANAGERS, {"reason": "yearly"}, NO_AUTHORITY),
     **crud("/trust-groups", FLIGHTS | {"name": "crew"}),
     **crud("/key-epochs", methods=""),
+    "GET /key-epochs/{id}/losses": Entry(MEMBERS),
+    "POST /key-epochs/{id}/retire": Entry(MANAGERS, {"reason": "r"}, codes=NO_AUTHORITY),
+    **crud("/rotations", FLIGHTS | {"key": "all", "every_days": 30}),
+    "GET /domains/{id}/key-coverage": Entry(MEMBERS),
+    "GET /domains/{id}/aliases": Entry(MEMBERS),
+    # Nothing is compiled here, so there is nothing to encode anew.
+    "GET /domains/{id}/alias-impact": Entry(MANAGERS, query="?attribute=carrier", codes=(400,)),
+    "POST /domains/{id}/burn-alias": Entry(
+        MANAGERS, {"attribute": "carrier", "reason": "it was seen"}, codes=(400,)
+    ),
     # agreements
     **crud("/agreements", read=EITHER, methods=""),
     # An operator speaks for both sides and has to say for which: 400.
@@ -264,12 +282,43 @@ TABLE: dict[str, Entry] = {
     "GET /revisions": Entry(SIGNED_IN),
     **crud("/bundles", methods=""),
     **crud("/recipients", methods=""),
+    **crud("/enforcements", methods=""),
+    **crud("/rollout-plans", FLIGHTS | {"stages": [{"share": 10}]}, methods="PUT PATCH"),
+    **crud("/rollouts", methods=""),
+    "GET /rollouts/{id}/agents": Entry(MEMBERS),
+    "POST /rollouts/{id}/continue": Entry(MANAGERS),
+    "POST /rollouts/{id}/abort": Entry(MANAGERS, {"reason": "r"}),
     **crud("/revocations", methods=""),
     "POST /revocations": Entry(
         Right(MANAGERS.allowed, unknown=400), {"principal": "@principals", "reason": "r"}
     ),
+    "POST /revocations/impact": Entry(
+        Right(MANAGERS.allowed, unknown=400), {"principal": "@principals"}
+    ),
     "GET /revocations/{id}/receipt": Entry(MEMBERS, codes=(404,)),
+    "GET /revocations/{id}/check": Entry(MEMBERS),
     **crud("/jobs", methods=""),
+    "GET /activity": Entry(SIGNED_IN),
+    **crud("/activity-runs", methods=""),
+    "POST /activity-runs": Entry(MANAGERS, FLIGHTS, codes=(400,)),
+    # enrolment
+    **crud("/enrolment-tokens", methods="DELETE"),
+    "POST /enrolment-tokens": Entry(
+        Right(MANAGERS.allowed, unknown=400), {"kind": "client", "principal": "@principals"}
+    ),
+    **crud("/fleets", read=UNSEEN, change=UNSEEN, methods="DELETE"),
+    "POST /fleets": Entry(
+        Right(("operator",), ("colleague",), 400),
+        {"name": "edge", "overlay": "a", "pattern": "edge-*", "most": 3, "ends": IN_2100},
+    ),
+    "POST /fleets/{id}/end": Entry(UNSEEN),
+    **crud("/enrolments", methods=""),
+    "POST /enrolments/{id}/confirm": Entry(MANAGERS, {"fingerprint": "1"}, (400,)),
+    "POST /enrolments/{id}/refuse": Entry(MANAGERS, {"reason": "another machine"}),
+    **crud("/certificates", methods=""),
+    "POST /enrol": Entry(EVERYBODY, {}, (400,)),
+    "POST /enrol/question": Entry(EVERYBODY, {}, (400,)),
+    "POST /enrol/renew": Entry(EVERYBODY, {}, (400,)),
     # change sets and files
     **crud("/change-sets", FLIGHTS | {"operations": [ROLE]}, methods="PUT PATCH"),
     "POST /change-sets": Entry(DRAFTERS, FLIGHTS | {"operations": [ROLE]}),

@@ -14,12 +14,19 @@ from adminapp.catalog import services as catalog
 from adminapp.changes import services as changes
 from adminapp.changes.models import Announcement
 from adminapp.distribution.models import (
+    ActivityRun,
     Bundle,
     EncodingEpoch,
+    Enforcement,
+    PolicyRollout,
     Recipient,
     RecomputeJob,
     Revocation,
+    RolloutPlan,
+    RotationSchedule,
 )
+from adminapp.enrolment import services as enrolment
+from adminapp.enrolment.models import Certificate, Enrolment
 from adminapp.identity import services as identity
 from adminapp.identity.models import PrincipalImport, User
 from adminapp.outbox.models import OutboxRow
@@ -94,6 +101,7 @@ def rows(world: World) -> dict[str, Any]:
         "policies": world.policy,
         "classifications": world.flight.attributes.get(name="carrier"),
         **_made(world),
+        **_enrolment(world),
         **_distribution(world),
     }
 
@@ -127,6 +135,37 @@ def _made(world: World) -> dict[str, Any]:
         ),
         "webhooks": _webhook(world),
         **_changes(world),
+    }
+
+
+def _enrolment(world: World) -> dict[str, Any]:
+    token, _ = enrolment.issue_client_token(actor=world.manager, principal=world.united)
+    spent, _ = enrolment.issue_client_token(actor=world.manager, principal=world.united)
+    row = Enrolment.objects.create(
+        token=spent,
+        kind="client",
+        name=world.united.handle,
+        principal=world.united,
+        domain=world.flights,
+        request=b"{}",
+        offer=b"{}",
+        fingerprint="00000 11111",
+        expires=timezone.now() + IN_A_MONTH,
+    )
+    return {
+        "enrolment-tokens": token,
+        "enrolments": row,
+        "certificates": Certificate.objects.create(
+            enrolment=row, serial="1f", subject="CN=x", begins=row.created, ends=row.expires
+        ),
+        "fleets": enrolment.create_fleet(
+            actor=world.operator,
+            name="north",
+            overlay=world.overlay_a,
+            pattern="north-*",
+            most=3,
+            ends=timezone.now() + IN_A_MONTH,
+        ),
     }
 
 
@@ -171,11 +210,27 @@ def _distribution(world: World) -> dict[str, Any]:
         "key-epochs": KeyEpoch.objects.create(
             domain=flights, group_ref="overlay:a", number=1, wrapped="w"
         ),
+        "activity-runs": ActivityRun.objects.create(domain=flights, cause="asked"),
         "jobs": RecomputeJob.objects.create(domain=flights, epoch=epoch, cause="revocation"),
         "bundles": Bundle.objects.create(
             **sent, revision=1, digest="0" * 64, size=1, message=b"x", expires_at=timezone.now()
         ),
         "recipients": Recipient.objects.create(**sent),
+        "rotations": RotationSchedule.objects.create(
+            domain=flights, key="overlay:a", every_days=90
+        ),
+        "rollout-plans": RolloutPlan.objects.create(
+            domain=flights, stages=[{"agents": [], "share": 10, "wait_seconds": 0}]
+        ),
+        "rollouts": PolicyRollout.objects.create(
+            domain=flights,
+            state="stopped",
+            revision=1,
+            stage_revision=1,
+            content={},
+            stages=[{"agents": ["alpha"], "wait_seconds": 0}],
+        ),
+        "enforcements": Enforcement.objects.create(**sent, revision=1, digest="0" * 64),
         "revocations": Revocation.objects.create(
             domain=flights, principal=world.airport, reason="r"
         ),

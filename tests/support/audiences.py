@@ -7,9 +7,10 @@ of the outbox goes through the same handlers as in a Celery worker, over a broke
 from __future__ import annotations
 
 import secrets
+import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,21 @@ from adminapp.distribution import recompute, services
 from adminapp.identity import services as identity
 from adminapp.identity.models import Principal
 from adminapp.outbox.models import OutboxRow
-from policyengine.bundles import messages
+from brokers.control.roots import follow
+from brokers.ports import Outgoing
+from policyengine.bundles import Root, messages
 from policyengine.bundles.addresses import control_queue
 from policyengine.bundles.anchors import TrustAnchors
-from policyengine.bundles.envelope import OpenedBundle, open_bundle
+from policyengine.bundles.chunks import Gathering
+from policyengine.bundles.entries import Content
+from policyengine.bundles.envelope import (
+    OpenedBundle,
+    open_manifest,
+    opened_bundle,
+    read_delta,
+    read_whole,
+)
+from policyengine.bundles.header import Manifest
 from policyengine.bundles.model import AgentContent
 from policyengine.bundles.state import TrustedState
 from policyengine.errors import RejectedError
@@ -35,9 +47,30 @@ from policyengine.primitives.signatures import SigningKey, generate_signing_key
 from tasks import handlers
 from tasks.authority.operations import Operations
 from tasks.authority.server import AuthorityServer
-from tasks.authority.store import create_state
+from tasks.authority.store import create_state, load_state
 
 __all__ = ["Audience", "Plane", "live_authority", "plane"]
+
+
+_SERVERS: dict[Path, AuthorityServer] = {}
+
+
+def begin_journal(authority: Path, folder: Path) -> None:
+    """Let the authority remember nothing but its keys: every test begins with an empty database."""
+    kept = shutil.ignore_patterns("journal", "audit.json", "fence")
+    shutil.copytree(authority.parent / "state", folder, ignore=kept, dirs_exist_ok=True)
+    _SERVERS[authority].operations = Operations(load_state(folder))
+
+
+def resume_journal(authority: Path, state: Path, folder: Path) -> None:
+    """Let the authority remember what it did when `state` was copied from its own."""
+    shutil.copytree(state, folder, dirs_exist_ok=True)
+    _SERVERS[authority].operations = Operations(load_state(folder))
+
+
+def state_of(authority: Path) -> Path:
+    """The state folder that the authority works with now."""
+    return _SERVERS[authority].operations._state.folder
 
 
 @pytest.fixture(scope="session")
@@ -46,9 +79,11 @@ def live_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("authority")
     path = folder / "authority.sock"
     server = AuthorityServer(path, Operations(create_state(folder / "state", SYSTEM_RANDOM)))
+    _SERVERS[path] = server
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     yield path
+    del _SERVERS[path]
     authority_client.get_authority().close()
     server.shutdown()
     thread.join()
@@ -67,6 +102,11 @@ class Audience:
     leases: list[messages.Lease] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     deaf: bool = False
+    reads: tuple[str, ...] = ()
+    forms: list[str] = field(default_factory=list)
+    sealed: dict[str, tuple[str, Content]] = field(default_factory=dict)
+    root: Root | None = None
+    gathering: dict[str, Gathering] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.state = TrustedState(self.address, {}, {}, {}, {})
@@ -75,6 +115,8 @@ class Audience:
         """Lose everything but the keys."""
         self.__post_init__()
         self.bundles.clear()
+        self.sealed.clear()
+        self.gathering.clear()
 
     def take(self, body: bytes) -> list[bytes]:
         """Deal with one control message; returns what goes to the requests queue."""
@@ -91,6 +133,15 @@ class Audience:
             return []
         if control.kind == "notice":
             return [self._notice(control.payload)]
+        if control.kind == "root":
+            now = timezone.now().timestamp()
+            self.root = follow(control.payload, current=self.root, now=now).root
+            self.anchors = self.root.anchors()
+            return []
+        if control.kind == "chunk":
+            gathering = self.gathering[control.domain].add(control.payload, key=self.sealing)
+            self.gathering[control.domain] = gathering
+            return [self._complete(gathering.finish())] if gathering.complete else []
         return [self._bundle(control.domain, control.payload)]
 
     def _notice(self, payload: bytes) -> bytes:
@@ -101,23 +152,39 @@ class Audience:
         return self.ack(notice.domain, "notice", notice.number, "", "applied")
 
     def _bundle(self, domain: str, payload: bytes) -> bytes:
-        opened = open_bundle(
+        manifest = open_manifest(
             payload,
             key=self.sealing,
             audience=self.address,
             domain=domain,
             policy_key=self.anchors.policy,
         )
-        number = opened.header.revision
+        if manifest.header.chunks:
+            self.gathering[domain] = Gathering(manifest)
+            return self.ack(domain, "bundle", manifest.header.revision, manifest.digest, "received")
+        return self._complete(manifest)
+
+    def _complete(self, manifest: Manifest) -> bytes:
+        header, digest = manifest.header, manifest.digest
+        domain, number = header.domain, header.revision
         try:
-            self.state.check(opened.header, opened.digest, int(timezone.now().timestamp()))
+            self.state.check(header, digest, int(timezone.now().timestamp()))
+            if header.form == "delta":
+                before, content = self.sealed[domain]
+                assert before == header.previous
+                content = read_delta(manifest, content)
+            else:
+                content = read_whole(manifest)
         except RejectedError as error:
             self.refusals.append(error.reason)
-            return self.ack(domain, "bundle", number, opened.digest, "rejected", error.reason)
+            return self.ack(domain, "bundle", number, digest, "rejected", error.reason)
+        opened = opened_bundle(manifest, content, key=self.sealing)
         through = getattr(opened.content, "notices_through", 0)
-        self.state = self.state.applied(opened.header, opened.digest, notices_through=through)
+        self.state = self.state.applied(header, digest, notices_through=through)
         self.bundles[domain] = opened
-        return self.ack(domain, "bundle", number, opened.digest, "applied")
+        self.sealed[domain] = (digest, content)
+        self.forms.append(header.form)
+        return self.ack(domain, "bundle", number, digest, "applied")
 
     def held(self) -> dict[str, Any]:
         """What a report says."""
@@ -159,6 +226,8 @@ class Audience:
             nonce=secrets.token_hex(16),
             held=self.held(),
             at=int(timezone.now().timestamp()),
+            reads=self.reads,
+            root=self.anchors.root_version,
         )
         return messages.sign_lease_request(request, self.signing).encode()
 
@@ -214,6 +283,11 @@ class Plane:
         self.queues[queue].append(body)
         self.sent.append(queue)
 
+    def send_many(self, messages: Iterable[Outgoing], **_: Any) -> None:
+        """The transport's part, of many."""
+        for each in messages:
+            self.send(each.queue, each.body, headers=dict(each.headers))
+
     # -- running -------------------------------------------------------------------------
 
     def work(self) -> int:
@@ -244,14 +318,14 @@ class Plane:
         """Hand over what stands in the queues, and answer what comes back."""
         count = 0
         for audience in self.audiences.values():
-            queue = control_queue(audience.address)
+            queue = self.queues[control_queue(audience.address)]
             if audience.deaf:
                 continue
-            waiting, self.queues[queue] = self.queues[queue], []
-            for body in waiting:
+            for _ in range(len(queue)):
                 count += 1
-                for request in audience.take(body):
+                for request in audience.take(queue[0]):
                     self.receive(request)
+                del queue[0]  # only once it is dealt with
         return count
 
     def receive(self, request: bytes) -> None:
@@ -275,8 +349,11 @@ class Plane:
 
 
 @pytest.fixture
-def plane(db: None, live_authority: Path, settings: Any) -> Plane:
+def plane(
+    db: None, live_authority: Path, settings: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Plane:
     """A control plane with a real authority and nobody in it."""
+    begin_journal(live_authority, tmp_path_factory.mktemp("journal"))
     settings.AUTHORITY_SOCKET = live_authority
     settings.DRAIN_SECONDS = 0
     return Plane()

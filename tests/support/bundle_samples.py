@@ -19,6 +19,8 @@ from policyengine.bundles import (
     EncodedRule,
     EncodedSubject,
     EpochContent,
+    Floor,
+    Floors,
     HomeAgent,
     Interest,
     InterestFilter,
@@ -182,6 +184,47 @@ def notice(**changes: Any) -> Notice:
         "issued": NOW,
     }
     return Notice(**{**members, **changes})
+
+
+def notice_with_floors() -> Notice:
+    """Build a notice of what some lost, to be held back until revision 8."""
+    lost = Floors((Floor(OTHER, 8),), (Floor("beta", 8),), 7)
+    return notice(number=2, deny=(), floors=lost)
+
+
+def receipt() -> dict[str, Any]:
+    """Build the body of a revocation's receipt."""
+    return {
+        "revocation": "0" * 32,
+        "kind": "appointment",
+        "what": "the appointment badge(7) of Anna",
+        "subject": {"appointment": "badge(7)"},
+        "domain": "heating",
+        "principal": {"name": "Anna", "handle": OTHER},
+        "actor": "mona",
+        "reason": "left the company",
+        "t0": "2030-01-01T00:00:00+00:00",
+        "lease_seconds": 30,
+        "enforced_by": "2030-01-01T00:00:00.250000+00:00",
+        "revision": 8,
+        "notices": [
+            {
+                "agent": "alpha",
+                "domain": "heating",
+                "number": 2,
+                "acknowledged": "2030-01-01T00:00:00.250000+00:00",
+                "seconds_after_t0": 0.25,
+                "lease_ended": "2030-01-01T00:00:30+00:00",
+            }
+        ],
+        "epochs": {"from": None, "to": None},
+        "blind_epochs": {"from": None, "to": None},
+        "keys_replaced": [],
+        "switches": [],
+        "encodings_replaced": 2,
+        "unreachable": [],
+        "completed": "2030-01-01T00:00:01+00:00",
+    }
 
 
 def held() -> dict[str, Any]:

@@ -19,7 +19,8 @@ from typing import Any
 
 import yaml
 
-from brokers.adapters.files import BundleFolder, Keys, load_anchors
+from brokers.adapters.files import BundleFolder, Keys
+from brokers.adapters.rootfile import load_anchors
 from brokers.client import Event, Handle, Publisher, Subscriber
 from policyengine.bundles import AgentContent, ClientContent, audience, open_bundle
 from policyengine.trustgroups import open_wrap

@@ -68,8 +68,13 @@ class Issuer:
         (folder / "ca.pem").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
         self._authority = authority
 
-    def equip(self, folder: Path) -> None:
-        """Put what `render_activemq` leaves to the operator beside the rendered files."""
+    def equip(self, folder: Path, *others: str) -> None:
+        """Put what `render_activemq` leaves to the operator beside the rendered files.
+
+        Args:
+            folder: of the rendered files.
+            others: certificates in PEM of further authorities that the broker trusts.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         broker = _certificate("127.0.0.1", key, "operator", self._key)
         locked = serialization.BestAvailableEncryption(_PASSWORD.encode())
@@ -77,6 +82,9 @@ class Issuer:
             pkcs12.serialize_key_and_certificates(b"broker", key, broker, [self._authority], locked)
         )
         trusted = [pkcs12.PKCS12Certificate(self._authority, b"ca")]
+        for number, pem in enumerate(others):
+            found = x509.load_pem_x509_certificate(pem.encode())
+            trusted.append(pkcs12.PKCS12Certificate(found, f"other-{number}".encode()))
         (folder / "trust.p12").write_bytes(pkcs12.serialize_java_truststore(trusted, locked))
         (folder / "credentials.properties").write_text(
             f"keystore.password={_PASSWORD}\ntruststore.password={_PASSWORD}\n"

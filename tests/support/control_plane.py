@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -28,6 +27,7 @@ from adminapp.roles.models import Appointment, Role
 from adminapp.trustgroups import services as trustgroups
 from adminapp.trustgroups.models import TrustGroup
 from policyengine.primitives.canonical import b64
+from tests.support.kept_rows import KeptRows
 
 STANDINGS = ("operator", "manager", "auditor", "stranger")
 CARRIER = {"type": "enum", "values": ["AA", "DL", "UA"]}
@@ -111,19 +111,14 @@ def _world() -> World:
 
 
 class _Kept:
-    """The rows that making the world leaves in the database, to be put there again."""
+    """The world once it was made, to be put there again."""
 
     def __init__(self) -> None:
         self.made: dict[str, tuple[Any, Any]] | None = None
-        self._rows: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
+        self._rows = KeptRows()
 
     def make(self, make: Callable[[], World]) -> World:
-        before = self._read()
-        world = make()
-        for table, (names, rows) in self._read().items():
-            new = [row for row in rows if row not in before[table][1]]
-            if new:
-                self._rows[table] = (names, new)
+        world = self._rows.watch(make)
         self.made = {
             field.name: (type(row), row.pk)
             for field in fields(world)
@@ -132,36 +127,7 @@ class _Kept:
         return world
 
     def put_back(self) -> None:
-        # Within a transaction foreign keys are checked at its end: the order does not matter.
-        with transaction.atomic(), connection.cursor() as cursor:
-            for table, (names, rows) in self._rows.items():
-                # Django's cursor would read the percent signs of values.
-                cursor.connection.cursor().executemany(_insertion(table, names), rows)
-
-    @staticmethod
-    def _read() -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
-        found = {}
-        with connection.cursor() as cursor:
-            for table in connection.introspection.django_table_names(only_existing=True):
-                raw = cursor.connection.cursor()
-                raw.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
-                found[table] = ([column[0] for column in raw.description], raw.fetchall())
-        return found
-
-
-def _insertion(table: str, names: list[str]) -> str:
-    """Put a row there, in the place of one with the same key."""
-    quote = connection.ops.quote_name
-    columns = [quote(name) for name in names]
-    sqlite = connection.vendor == "sqlite"
-    places = ", ".join(["?" if sqlite else "%s"] * len(columns))
-    said = f"INTO {quote(table)} ({', '.join(columns)}) VALUES ({places})"
-    if sqlite:
-        return f"INSERT OR REPLACE {said}"
-    with connection.cursor() as cursor:
-        key = connection.introspection.get_primary_key_column(cursor, table)
-    fresh = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns)
-    return f"INSERT {said} ON CONFLICT ({quote(key)}) DO UPDATE SET {fresh}"
+        self._rows.put_back()
 
 
 _kept = _Kept()

@@ -31,6 +31,7 @@ from adminapp.identity import services as identity  # noqa: E402
 from adminapp.identity.models import Domain, Overlay, Principal  # noqa: E402
 from brokers.client import create_profile  # noqa: E402
 from policyengine.bundles.receipts import verify_receipt  # noqa: E402
+from tests.support.known_keys import held_tag_keys  # noqa: E402
 
 SAMPLES = Path(__file__).resolve().parents[2] / "adminapp" / "samples"
 
@@ -96,7 +97,8 @@ def progress(name: str) -> dict[str, Any]:
 
 
 def revoke(name: str) -> str:
-    principal = Principal.objects.get(name=name)
+    """The end of one that could publish: the longest way, with a new epoch by Spark."""
+    principal = held_tag_keys(name)
     return services.revoke_principal(actor=None, principal=principal, reason="a test").uid
 
 
@@ -161,7 +163,12 @@ def answer(line: str) -> dict[str, Any]:
         return {"error": traceback.format_exc()}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Answer until there is nothing more to read."""
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         print(json.dumps(answer(line)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -15,7 +15,6 @@ from tests.support.ports import free_port, wait_until
 from tests.support.processes import REPOSITORY, Running
 
 AGENTS = {"alpha": "a", "beta": "a", "gamma": "b"}
-_COMMANDS = "tests.support.distribution_commands"
 
 
 class Site:
@@ -29,6 +28,8 @@ class Site:
         agent_brokers: function: agent -> its own brokers file; without it all share one.
         lease_interval: seconds between two leases of an agent.
     """
+
+    commands = "tests.support.distribution_commands"
 
     def __init__(
         self,
@@ -68,8 +69,8 @@ class Site:
         )
         self.part("authority", "-m", "tasks.authority", "run", *self._authority(), "--socket",
                   self.environment["PORTCULLIS_AUTHORITY_SOCKET"])  # fmt: skip
-        self.parts["authority"].wait_for_text("answering", seconds=20)
-        migrated(self.folder / "var" / "portcullis.sqlite3")
+        self.parts["authority"].wait_for_text("answering", seconds=120)
+        self.prepare_database()
         keys = {name: self._agent_keys(name, overlay) for name, overlay in self.agents.items()}
         self.call("register", json.dumps(keys))
         clients, brokers = str(self.folder / "clients"), str(self._brokers_file("clients"))
@@ -77,6 +78,10 @@ class Site:
         self.control()
         for name in self.agents:
             self.agent(name)
+
+    def prepare_database(self) -> None:
+        """Have the tables made, in the embedded database by way of a copy."""
+        migrated(self.folder / "var" / "portcullis.sqlite3")
 
     def control(self) -> None:
         """The control plane's processes."""
@@ -136,8 +141,8 @@ class Site:
         """Have one of `distribution_commands` done; one process does them all."""
         if self._commands is None:
             self._commands = subprocess.Popen(
-                [sys.executable, "-m", _COMMANDS], cwd=REPOSITORY, env=self.environment, text=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                [sys.executable, "-m", self.commands], cwd=REPOSITORY, env=self.environment,
+                text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )  # fmt: skip
         asked, told = self._commands.stdin, self._commands.stdout
         assert asked is not None

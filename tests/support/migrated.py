@@ -62,8 +62,8 @@ def _template_in_memory(name: str) -> sqlite3.Connection:
 
 def _template() -> Path:
     KEPT.mkdir(parents=True, exist_ok=True)
-    with _alone():
-        path = KEPT / f"migrated-{_digest()}.sqlite3"
+    with alone():
+        path = KEPT / f"migrated-{digest()}.sqlite3"
         if not path.exists():
             for older in KEPT.glob("migrated-*"):
                 older.unlink()
@@ -74,23 +74,13 @@ def _template() -> Path:
 def _make(path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="portcullis-migrated-") as name:
         fresh = Path(name) / "portcullis.sqlite3"
-        environment = {
-            **os.environ,
-            "PORTCULLIS_ENV": "test",
-            "PORTCULLIS_VAR": name,
-            "PORTCULLIS_DATABASE_URL": f"sqlite:///{fresh}",
-        }
-        done = subprocess.run(
-            [sys.executable, "manage.py", "migrate", "--no-input", "-v0"],
-            cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        migrate(f"sqlite:///{fresh}", Path(name))
         partial = path.with_suffix(".partial")
         shutil.copyfile(fresh, partial)
         partial.replace(path)
 
 
-def _digest() -> str:
+def digest() -> str:
     """Names what the database is made from."""
     found = hashlib.blake2b(digest_size=8)
     sources = [*REPOSITORY.glob("adminapp/*/migrations/*.py"), REPOSITORY / "requirements.txt"]
@@ -99,8 +89,27 @@ def _digest() -> str:
     return found.hexdigest()
 
 
+def migrate(url: str, var: Path) -> None:
+    """Apply every migration to a database."""
+    environment = {
+        **os.environ,
+        "PORTCULLIS_ENV": "test",
+        "PORTCULLIS_VAR": str(var),
+        "PORTCULLIS_DATABASE_URL": url,
+    }
+    done([sys.executable, "manage.py", "migrate", "--no-input", "-v0"], environment)
+
+
+def done(command: list[str], environment: dict[str, str] | None = None) -> None:
+    """Run a command to its end."""
+    ended = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
 @contextmanager
-def _alone() -> Iterator[None]:
+def alone() -> Iterator[None]:
     with (KEPT / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

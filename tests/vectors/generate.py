@@ -176,6 +176,14 @@ def message_vectors() -> list[dict[str, Any]]:
     }
     table: list[tuple[bytes, str, Any, str, Any, dict[str, Any]]] = [
         (contexts.NOTICE, "agent:alpha", samples.notice(), "", seal_notice, by_authority),
+        (
+            contexts.NOTICE,
+            "agent:alpha",
+            samples.notice_with_floors(),
+            "",
+            seal_notice,
+            by_authority,
+        ),
         (contexts.LEASE, "agent:alpha", samples.lease(), "", seal_lease, by_authority),
         (
             contexts.PUBLICATION,
@@ -204,7 +212,7 @@ def message_vectors() -> list[dict[str, Any]]:
 
 def generate() -> dict[str, list[dict[str, Any]]]:
     """Make all vectors."""
-    receipt = sign_receipt({"revocation": "r-1", "at": 1.5}, samples.signer("authority"))
+    receipts = [{"revocation": "r-1", "at": 1.5}, samples.receipt()]
     fields = ([], [b""], [b"a", b"bc"], [b"ab", b"c"])
     return {
         "canonical": [{"value": value, "bytes": dumps(value).hex()} for value in CANONICAL],
@@ -232,7 +240,13 @@ def generate() -> dict[str, list[dict[str, Any]]]:
             ),
         ],
         "messages": message_vectors(),
-        "receipts": [{"public": samples.AUTHORITY.public.hex(), "receipt": receipt}],
+        "receipts": [
+            {
+                "public": samples.AUTHORITY.public.hex(),
+                "receipt": sign_receipt(body, samples.signer("authority")),
+            }
+            for body in receipts
+        ],
     }
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from adminapp.console import vendor, words
+from adminapp.console import keyforms, vendor, words
 from adminapp.policies.access import Access
 
 register = template.Library()
@@ -76,12 +76,26 @@ def moment(value: datetime | None) -> SafeString | str:
 
 @register.filter
 def clock(value: datetime | None) -> SafeString | str:
-    """A point in time to the second, for histories and timelines."""
+    """A point in time to the second with its zone, for histories and timelines."""
     if not value:
         return "not yet"
     local = timezone.localtime(value)
     return format_html(
-        '<time datetime="{}">{}</time>', value.isoformat(), local.strftime("%Y-%m-%d %H:%M:%S")
+        '<time datetime="{}">{}</time>', value.isoformat(), local.strftime("%Y-%m-%d %H:%M:%S %Z")
+    )
+
+
+@register.filter
+def hms(value: datetime | None) -> SafeString | str:
+    """The time of a day, where the day is known; the whole on hover."""
+    if not value:
+        return "not yet"
+    local = timezone.localtime(value)
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        value.isoformat(),
+        local.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        local.strftime("%H:%M:%S %Z"),
     )
 
 
@@ -163,6 +177,28 @@ def stage_name(stage: Mapping[str, Any]) -> str:
     return str(stage.get("stage") or stage.get("name") or "").capitalize()
 
 
+_SCOPES = {
+    "all": "everything, in a new epoch",
+    "agents": "agents, under other keys",
+    "attribute": "an attribute, under another alias",
+    "subjects": "single clients",
+}
+
+
+@register.filter
+def key_in_words(reference: str) -> str:
+    """A key's reference as people call it."""
+    return keyforms.key_in_words(reference)
+
+
+@register.filter
+def job_scope(job: Any) -> str:
+    """What a job encodes anew, with the names of what it is about."""
+    named = [*job.targets.get("agents", ()), *job.targets.get("attributes", ())]
+    names = f": {', '.join(named)}" if named else ""
+    return f"{_SCOPES[job.scope]}{names}"
+
+
 @register.filter
 def stage_time(value: Any) -> str:
     """When a stage was reported: an ISO 8601 text, or seconds since 1970."""
@@ -173,7 +209,7 @@ def stage_time(value: Any) -> str:
             moment_of = datetime.fromisoformat(str(value))
         except ValueError:
             return str(value or "")
-    return timezone.localtime(moment_of).strftime("%H:%M:%S")
+    return timezone.localtime(moment_of).strftime("%H:%M:%S %Z")
 
 
 @register.filter

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from adminapp.core.authority import AuthorityClient
 from brokers.adapters.brokers_file import BrokersFile
-from brokers.adapters.files import BundleFolder, Keys, load_anchors
+from brokers.adapters.files import BundleFolder, Keys
+from brokers.adapters.rootfile import load_anchors
 from brokers.adapters.stomp import StompTransport
 from brokers.client import Refused
 from policyengine.bundles import (

@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from tasks.local.demo.oracle import Oracle
 from tasks.local.errors import LocalError
 from tasks.local.layout import AGENTS, Layout
 from tasks.local.ports import free_port
-from tasks.local.samples import Document
+from tasks.local.samples import Document, SampleEvent
 from tasks.local.stack import Stack
 from tasks.local.supervisor import Part
 
@@ -158,6 +158,10 @@ class World:
         return {
             agent for p in self.documents[domain]["principals"] for agent in p["agents"].values()
         }
+
+    def remaining(self, events: Iterable[SampleEvent]) -> list[SampleEvent]:
+        """Those of the events whose publishers were not revoked."""
+        return [one for one in events if (one.domain, one.publisher) not in self.oracle.revoked]
 
     def handle(self, name: Name) -> str:
         """A principal's pseudonym."""

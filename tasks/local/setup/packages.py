@@ -64,6 +64,7 @@ FOR_RUN = (
 
 FOR_TESTS = (
     Need("postgresql", "/usr/lib/postgresql/*/bin/initdb"),
+    Need("libpostgresql-jdbc-java", f"{_JARS}/postgresql.jar"),
     Need("redis-server", "redis-server"),
     Need("chromium", "chromium"),
     Need("fonts-dejavu-core", "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"),

@@ -42,7 +42,7 @@ BATCH = 100
 
 def hand_out() -> int:
     """One look; returns how many rows were handed to Celery."""
-    handed = relay.hand_out(limit=BATCH)
+    handed = relay.hand_out(limit=BATCH, first=jobs.FIRST)
     for topic, key in handed:
         jobs.work.apply_async((key,), queue=jobs.queue_for(topic))
     return len(handed)

@@ -9,7 +9,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from adminapp.audit.verification import verify_with_authority
+from adminapp.core.authority import AuthorityError
 from adminapp.core.progress import Bar
+from adminapp.distribution import services
 from tasks.backup import archive, load
 from tasks.backup.passphrases import ask, from_file
 
@@ -78,7 +80,19 @@ class Command(BaseCommand):
                 after_loss=options["after_loss"],
             )
         self.stdout.write(f"{count} rows restored")
+        self._recall()
         self._verify()
+
+    def _recall(self) -> None:
+        try:
+            count = services.recall(restored=True)
+        except AuthorityError:
+            self.stdout.write(
+                "not recalled: the trusted authority does not answer; serve_agents asks it for "
+                "what was revoked since, before it gives any lease"
+            )
+            return
+        self.stdout.write(f"{count} revocations since are carried out again")
 
     def _write_audit_key(self, path: Path, passphrase: str | None, to: Path) -> None:
         archive.check(path, passphrase, lambda _done, _total: None)

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from adminapp.core.authority import AuthorityUnavailable
-from adminapp.distribution.services import answer_request
+from adminapp.distribution.services import answer_request, recall
 from brokers.adapters.stomp import ConfigurationError, Message, StompTransport, TransportError
 from brokers.ports import Outgoing
 from policyengine.bundles.addresses import REQUESTS_QUEUE
@@ -53,16 +53,23 @@ class Server:
     A message is acknowledged after its answer is with the broker: a crash in between has it
     answered twice, which a nonce and idempotent rows make harmless. What cannot be answered
     because the database or the authority is away stays with this process and is tried again.
+
+    INVARIANT: before the first answer it has asked the authority for revocations that the
+    database has forgotten, where that one was restored from before.
     """
 
     def __init__(self, transport: StompTransport, *, wait: float) -> None:
         self._transport = transport
         self._wait = wait
         self._pending: list[Message] = []
+        self._recalled = False
         transport.subscribe(REQUESTS_QUEUE, prefetch=BATCH)
 
     def step(self) -> float:
         """Answer what is there, or wait for it; returns the seconds to pause."""
+        if not self._recalled:
+            recall()
+            self._recalled = True
         if not self._pending:
             self._pending = self._transport.receive_many(BATCH, self._wait)
         while self._pending:

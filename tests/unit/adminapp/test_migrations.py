@@ -18,12 +18,12 @@ from django.db import connection
 call_command("makemigrations", check=True, dry_run=True, verbosity=0)
 full = set(connection.introspection.table_names())
 for app in ("api", "webhooks", "distribution", "privacy", "policies", "agreements", "trustgroups",
-            "roles", "catalog", "identity", "outbox", "audit"):
+            "roles", "catalog", "enrolment", "identity", "outbox", "audit"):
     call_command("migrate", app, "zero", verbosity=0)
 left = set(connection.introspection.table_names())
 prefixes = ("api_", "webhooks_",
             "distribution_", "privacy_", "policies_", "agreements_", "trustgroups_",
-            "roles_", "catalog_", "identity_", "outbox_", "audit_")
+            "roles_", "catalog_", "enrolment_", "identity_", "outbox_", "audit_")
 assert not [name for name in left if name.startswith(prefixes)], left
 call_command("migrate", verbosity=0)
 assert set(connection.introspection.table_names()) == full

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
@@ -12,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from adminapp.core.authority import AuthorityClient, AuthorityError, AuthorityUnavailable
-from policyengine.bundles import contexts
+from policyengine.bundles import contexts, decode_root, open_root
+from policyengine.bundles.header import BundleHeader, PartRef
 from policyengine.errors import SignatureError
+from policyengine.primitives.canonical import dumps
+from policyengine.primitives.hashing import digest
 from policyengine.primitives.hpke import generate_sealing_key
 from policyengine.primitives.rand import SYSTEM_RANDOM
 from policyengine.primitives.signatures import verify
@@ -21,6 +23,20 @@ from policyengine.trustgroups import Wrap, open_wrap
 from tasks.authority.operations import Operations
 from tasks.authority.server import AuthorityServer
 from tasks.authority.store import StateError, create_state, load_state
+
+
+def header(**changes: object) -> BundleHeader:
+    members: dict[str, object] = {
+        "domain": "heating",
+        "audience": "agent:alpha",
+        "revision": 1,
+        "previous": "",
+        "issued": 1,
+        "expires": 2,
+        "root_version": 1,
+        "parts": (PartRef("scope", digest(b"scope"), 5), PartRef("keys", digest(b"keys"), 4)),
+    }
+    return BundleHeader(**{**members, **changes})
 
 
 @pytest.fixture
@@ -55,8 +71,9 @@ def test_signs_each_purpose_in_its_own_context(
     client: AuthorityClient, purpose: str, context: bytes
 ) -> None:
     public = getattr(client.anchors(), purpose)
-    signature = client.sign(purpose, context, b"payload")
-    verify(public, signature, context, b"payload")
+    payload = dumps(header().to_json()) if purpose == "policy" else b"payload"
+    signature = client.sign(purpose, context, payload)
+    verify(public, signature, context, payload)
     with pytest.raises(SignatureError):
         verify(public, signature, context, b"another payload")
 
@@ -210,8 +227,9 @@ def test_the_command_line_makes_anchors_once(tmp_path: Path) -> None:
     arguments = ["--state", str(tmp_path / "state"), "--anchors", str(tmp_path / "anchors.json")]
     first = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
     assert first.returncode == 0, first.stderr
-    document = json.loads((tmp_path / "anchors.json").read_text())
-    assert document == load_state(tmp_path / "state").anchors().to_json()
+    root = open_root(decode_root((tmp_path / "anchors.json").read_bytes()))
+    assert root.anchors() == load_state(tmp_path / "state").anchors()
+    assert "self-made" in first.stdout
     second = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
     assert second.returncode == 2
     assert "already holds an authority" in second.stderr

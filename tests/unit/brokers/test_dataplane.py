@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import logging
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from brokers.adapters.disk import DiskWatch
 from brokers.adapters.files import SubscriptionFile
 from brokers.adapters.logs import JsonLines
 from brokers.adapters.seen import SeenLog
@@ -62,10 +64,12 @@ class Rig:
         *,
         name: str = "alpha",
         point: Callable[[str], None] = lambda _: None,
+        disk: bool = False,
     ) -> None:
         organisation: Organisation = ORGANISATION
         self.clock, self.statistics, progress = Clock(), Statistics(), Progress()
         keys = organisation.agents[name].keys
+        self.disk = DiskWatch(folder, self.clock, least=0) if disk else None
         self.standing = "serving"
         self.transport = CrashingTransport(broker, point)
         self.transport.start()
@@ -93,6 +97,7 @@ class Rig:
             statistics=self.statistics,
             progress=progress,
             clock=self.clock,
+            disk=self.disk,
         )
 
     def run(self, rounds: int = 5) -> None:
@@ -249,6 +254,37 @@ def test_a_failing_disk_loses_nothing_and_blames_no_message(
     assert broker.bodies("pc.dead.alpha") == []
 
 
+def test_a_full_disk_takes_nothing_more_until_there_is_room(
+    tmp_path: Path, broker: MemoryBroker
+) -> None:
+    room, written = 0, 0
+
+    def point(what: str) -> None:
+        nonlocal written
+        if what == "record":
+            written += 1
+            if written > room:
+                raise OSError(errno.ENOSPC, "no space left")
+
+    rig = Rig(tmp_path, broker, point=point, disk=True)
+    assert rig.disk is not None
+    names = _publish(broker, 3)
+    with pytest.raises(OSError, match="no space"):
+        rig.run(1)
+    assert rig.disk.problem == "disk-full"
+    # Sent once and not recorded: it must not be sent again and again meanwhile.
+    rig.disk.least = 2**62
+    sent = broker.sent
+    rig.run(5)
+    assert broker.sent == sent
+    assert len(broker.bodies(IN)) == 3
+    room, rig.disk.least = 10, 0
+    rig.run()
+    assert rig.disk.problem == ""
+    assert set(_delivered(broker)) == set(names)
+    assert broker.bodies(IN) == []
+
+
 def test_a_waiting_domain_is_not_consumed(tmp_path: Path, broker: MemoryBroker) -> None:
     names = _publish(broker, 3)
     rig = Rig(tmp_path, broker)
@@ -277,6 +313,30 @@ def test_a_lease_that_ends_in_the_middle_of_a_batch_stops_it(
     rig.plane._standing = lambda _: "serving"
     rig.run(3)
     assert _delivered(broker) == names
+
+
+def test_a_lease_that_ends_while_a_batch_is_sent_stops_what_has_not_left(
+    tmp_path: Path, broker: MemoryBroker
+) -> None:
+    rig: Rig
+
+    def slow_network(what: str) -> None:
+        if what == "send":
+            rig.clock.time += 2
+            if rig.clock.time > ends:
+                rig.standing = "lease-over"
+
+    names = _publish(broker, 20)
+    rig = Rig(tmp_path, broker, point=slow_network)
+    ends = rig.clock.time + 9
+    rig.run(1)
+    # Nobody was told that anything is over, and nothing is lost: all of it comes again.
+    assert 0 < len(_delivered(broker)) <= 5
+    assert len(broker.bodies(IN)) == 20
+    ends, rig.standing = float("inf"), "serving"
+    rig.run(3)
+    assert set(_delivered(broker)) == set(names)
+    assert broker.bodies(IN) == []
 
 
 def test_standing_that_changes_between_messages_never_acknowledges_a_skipped_one(

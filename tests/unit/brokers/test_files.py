@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +19,9 @@ from brokers.adapters.files import (
     StateError,
     StateFile,
     SubscriptionFile,
-    load_anchors,
     write_atomically,
 )
+from brokers.adapters.rootfile import load_anchors
 from brokers.adapters.seen import SeenLog
 from brokers.data.subscriptions import Subscription
 from brokers.ports import SeenEntry
@@ -152,6 +153,37 @@ def test_a_failing_window_is_an_os_error(tmp_path: Path) -> None:
         assert b"x" in log
     with pytest.raises(OSError, match="window"):
         log.record([SeenEntry(b"x", 1)], now=1)
+
+
+def test_a_full_window_takes_nothing_and_goes_on_where_there_is_room(tmp_path: Path) -> None:
+    log = SeenLog(tmp_path / "seen", seconds=1000)
+    log.record([SeenEntry(b"before", 1)], now=1)
+    log._database.execute("PRAGMA max_page_count = 12")
+    many = [SeenEntry(b"%060d" % number, 1) for number in range(2000)]
+    with pytest.raises(OSError, match="full") as full:
+        log.record(many, now=1)
+    assert full.value.errno == errno.ENOSPC
+    assert (len(log), b"before" in log, many[0].key in log) == (1, True, False)
+    log._database.execute("PRAGMA max_page_count = 10000")
+    log.record(many, now=1)
+    assert len(log) == 2001
+    log.close()
+
+
+def test_a_write_that_finds_no_room_leaves_no_half_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr("brokers.adapters.files.os.fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_what_clients_read_comes_back_and_an_earlier_release_can_be_put_back(

@@ -210,6 +210,10 @@ def test_parts_wait_for_one_another_and_are_given_up_in_the_end(
     assert inbox.next(0) is None
     assert inbox.incomplete == 1  # a broker is away: its part may still come
     session.connected = True
+    session.clock.time += 29
+    assert inbox.next(0) is None
+    assert inbox.incomplete == 1  # it is back: only now publishers can send the part
+    session.clock.time += 2
     assert inbox.next(0) is None
     assert (inbox.incomplete, inbox.given_up, post.acknowledged) == (0, 1, [0])
     post.send(2, part=1, parts=2, agent="gamma")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from brokers.control.lease import LeaseBook
+from brokers.control.lease import READS, LeaseBook, Telling
 from policyengine.bundles import Lease
 from policyengine.errors import RejectedError
 
@@ -74,3 +74,25 @@ def test_time_follows_the_signed_time_not_the_wall() -> None:
     assert book.now(boot=5.0, wall=77.0) == 77.0
     book = book.ask(A, 5.0).answer(_lease(A))
     assert book.now(boot=8.0, wall=0.0) == 1_000_003.0
+
+
+def test_a_question_tells_what_is_read_until_silence_says_that_nobody_understands() -> None:
+    telling = Telling()
+    told = []
+    for number in range(6):
+        telling, reads = telling.ask(f"{number}")
+        told.append(reads)
+    assert told == [READS, READS, (), READS, (), READS]
+    # one that told was answered: the control plane understands
+    assert telling.answered("5") == Telling(nonce="4")
+    # a plain one was answered where the others were not: plain ones for a while, then again
+    telling, _ = telling.ask("6")
+    telling = telling.answered("6")
+    rounds = 0
+    while True:
+        telling, reads = telling.ask("plain")
+        telling = telling.answered("plain")
+        if reads:
+            break
+        rounds += 1
+    assert rounds == 60

@@ -64,10 +64,11 @@ def test_an_agents_metrics_are_well_formed() -> None:
     parts: dict[str, Any] = {
         "control": SimpleNamespace(connected=True),
         "data": SimpleNamespace(connected=False),
-        "link": SimpleNamespace(standing=lambda _: "serving", view=view),
+        "link": SimpleNamespace(standing=lambda _: "serving", view=view, not_kept=3),
         "policy": SimpleNamespace(domains={"flights": SimpleNamespace(snapshot=snapshot)}),
         "clock": SimpleNamespace(boot=lambda: 5.0),
         "windows": Windows(200, SYSTEM_RANDOM, [("flights", "p-ua", True), ("x", "p-ua", False)]),
+        "disk": SimpleNamespace(problem="disk-full"),
     }
     page = Report(agent="alpha", overlay="a", statistics=statistics, **parts).metrics()
     assert page.kind == "text/plain; version=0.0.4"
@@ -83,5 +84,7 @@ def test_an_agents_metrics_are_well_formed() -> None:
         ({"agent": "alpha", "broker": "control"}, 1),
         ({"agent": "alpha", "broker": "overlay"}, 0),
     ]
+    assert found["portcullis_disk_usable"] == [({"agent": "alpha"}, 0)]
+    assert found["portcullis_not_kept"] == [({"agent": "alpha"}, 3)]
     ((_, memory),) = found["process_resident_memory_bytes"]
     assert 2**20 < memory < 2**36

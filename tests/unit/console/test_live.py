@@ -6,15 +6,19 @@ import asyncio
 import signal
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from adminapp.console import live
-from adminapp.distribution import marks
+from adminapp.distribution import activity, marks
+from adminapp.distribution.models import ActivityRun, Recipient
+from adminapp.enrolment import services as enrolment
 from adminapp.policies import services as policies
 from tests.support.control_plane import World
 
@@ -189,6 +193,44 @@ def test_marks_tell_which_domain_changed(world: World) -> None:
     after = marks.read()
     changed = {topic for topic in after if before[topic] != after[topic]}
     assert changed == {"domain:flights", "audit"}
+
+
+@pytest.mark.django_db
+def test_an_agent_that_falls_silent_is_told_though_nobody_writes_anything(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = timezone.now()
+    Recipient.objects.create(
+        audience="agent:alpha",
+        domain=world.flights,
+        last_seen=now,
+        leased_until=now + timedelta(seconds=30),
+    )
+    before = marks.read()
+    assert marks.read() == before
+    monkeypatch.setattr(marks.timezone, "now", lambda: now + timedelta(seconds=31))
+    after = marks.read()
+    assert {topic for topic in after if before[topic] != after[topic]} == {"agents"}
+
+
+@pytest.mark.django_db
+def test_counts_of_decision_logs_and_requests_to_take_part_are_told(world: World) -> None:
+    before = marks.read()
+    run = ActivityRun.objects.create(domain=world.flights, cause="asked")
+    begun = marks.read()
+    assert {topic for topic in begun if before[topic] != begun[topic]} == {"jobs:flights"}
+    activity.take(run.pk)
+    taken = marks.read()
+    assert {topic for topic in taken if begun[topic] != taken[topic]} == {"jobs:flights"}
+    enrolment.create_fleet(
+        actor=world.operator,
+        name="edge",
+        overlay=world.overlay_a,
+        pattern="edge-*",
+        most=3,
+        ends=timezone.now() + timedelta(days=1),
+    )
+    assert marks.read()["enrolments"] != taken["enrolments"]
 
 
 @pytest.mark.django_db

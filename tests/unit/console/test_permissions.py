@@ -27,10 +27,14 @@ READING = (
     "/d/flights/policies/p/own flights/broker/",
     "/d/flights/principals/",
     "/d/flights/principals/p/United/",
+    "/d/flights/imports/",
     "/d/flights/roles/",
     "/d/flights/classification/",
     "/d/flights/splits/",
     "/d/flights/splits/Flight/",
+    "/d/flights/agreements/",
+    "/d/flights/risks/",
+    "/d/flights/rollouts/",
     "/d/flights/revocations/",
     "/d/flights/jobs/",
     "/d/flights/change-sets/",
@@ -44,10 +48,17 @@ EDITING = (
     "/d/flights/principals/new/",
     "/d/flights/principals/p/United/edit/",
     "/d/flights/principals/p/United/revoke/",
+    "/d/flights/revocations/new/?kind=role&role=airline",
 )
 CHANGING = (
     "/d/flights/event-types/Flight/save/",
     "/d/flights/keys/renew/",
+    "/d/flights/imports/new/",
+    "/d/flights/imports/1/stop/",
+    "/d/flights/risks/1/withdraw/",
+    "/d/flights/principals/p/United/sessions/1/end/",
+    "/d/flights/keys/rotations/",
+    "/d/flights/keys/rotations/1/remove/",
     "/d/flights/trust-groups/handlers/",
     "/d/flights/policies/check/",
     "/d/flights/policies/new/plan/",
@@ -59,15 +70,30 @@ CHANGING = (
     "/d/flights/principals/new/",
     "/d/flights/principals/p/United/edit/",
     "/d/flights/principals/p/United/revoke/",
+    "/d/flights/revocations/new/?kind=role&role=airline",
     "/d/flights/principals/p/United/appoint/",
     "/d/flights/principals/p/United/appointments/{appointment}/end/",
     "/d/flights/classification/{attribute}/",
     "/d/flights/splits/Flight/save/",
     "/d/flights/splits/Flight/remove/",
+    "/d/flights/jobs/count/",
+    "/d/flights/rollouts/1/abort/",
+    "/d/flights/rollouts/plan/",
+    "/d/flights/rollouts/plan/end/",
     "/d/flights/change-sets/{change_set}/plan/",
     "/d/flights/change-sets/{change_set}/approve/",
 )
-OWN = ("/", "/domains/", "/agents/", "/agents/alpha/", "/audit/", "/settings/", "/search/?q=own")
+OWN = (
+    "/",
+    "/domains/",
+    "/agents/",
+    "/agents/alpha/",
+    "/enrolments/",
+    "/root/",
+    "/audit/",
+    "/settings/",
+    "/search/?q=own",
+)
 
 
 def filled(address: str, world: World) -> str:
@@ -155,12 +181,13 @@ def test_changes_need_a_token_against_forgery(world: World) -> None:
 def test_every_address_of_a_domain_is_listed_here(world: World) -> None:
     """A new page cannot be forgotten in the lists above."""
     listed = {_name(filled(address, world)) for address in (*READING, *EDITING, *CHANGING)}
-    with_identifiers = {"revocation", "revocation-receipt", "job", "change-set"}
+    with_identifiers = {"revocation", "revocation-receipt", "job", "change-set", "key-epoch-end"}
+    with_identifiers |= {"agreement", "agreement-decide", "import", "import-report", "alias-burn"}
     assert _names(urls._of_domain) == listed | with_identifiers
 
 
 def _name(address: str) -> str:
-    return resolve(address).url_name or ""
+    return resolve(address.partition("?")[0]).url_name or ""
 
 
 def _names(patterns: Iterable[Any]) -> set[str]:

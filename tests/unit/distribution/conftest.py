@@ -10,8 +10,9 @@ from adminapp.changes.loading import load as load_files
 from adminapp.identity import services as identity
 from adminapp.identity.models import Domain, Principal
 from tests.support.audiences import Plane, live_authority, plane
+from tests.support.kept_planes import PlaneKeeper, planes
 
-__all__ = ["live_authority", "plane"]
+__all__ = ["live_authority", "plane", "planes"]
 
 SAMPLES = Path(__file__).parents[3] / "adminapp" / "samples"
 AGENTS = {"alpha": "a", "beta": "a", "gamma": "b"}
@@ -42,6 +43,17 @@ def load(on: Plane, name: str) -> Domain:
     register_agents(on)
     load_files([SAMPLES / f"{name}.yaml"])
     register_clients(on, name)
+    return Domain.objects.get(name=name)
+
+
+def at_rest(on: Plane, planes: PlaneKeeper, name: str) -> Domain:
+    """A sample with keys for everybody, which hold what was compiled for them."""
+
+    def make() -> None:
+        load(on, name)
+        on.settle()
+
+    planes.bring_up(name, on, make)
     return Domain.objects.get(name=name)
 
 

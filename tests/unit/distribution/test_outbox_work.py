@@ -13,6 +13,7 @@ from adminapp.identity.models import Domain
 from adminapp.outbox import relay
 from adminapp.outbox import services as outbox
 from adminapp.outbox.models import OutboxRow
+from brokers.ports import TransportError
 from tasks import handlers
 from tests.support.audiences import Plane
 
@@ -68,6 +69,28 @@ def test_a_bundle_counts_as_sent_only_once_the_broker_has_it(plane: Plane, heati
     assert "the broker is away" in failed.first().error
     plane.broken = False
     age(available_at=timezone.now())
+    plane.settle()
+    assert set(Bundle.objects.values_list("state", flat=True)) == {"applied"}
+
+
+class Away:
+    """A connection to a broker that is not there."""
+
+    def send(self, *_: object, **__: object) -> None:
+        raise TransportError("not connected to the broker")
+
+
+def test_a_broker_that_is_away_for_long_is_tried_again_soon_and_never_given_up(
+    plane: Plane, heating: Domain
+) -> None:
+    services.compile_domain(heating.pk)
+    (key, *_) = OutboxRow.objects.filter(topic="push").values_list("key", flat=True)
+    for _ in range(outbox.MAX_ATTEMPTS + 1):
+        assert handlers.work(key, sender=Away)
+        row = OutboxRow.objects.get(key=key)
+        assert (row.state, row.attempts) == ("pending", 0)
+        assert row.available_at <= timezone.now() + timedelta(seconds=10)
+        age(available_at=timezone.now())
     plane.settle()
     assert set(Bundle.objects.values_list("state", flat=True)) == {"applied"}
 

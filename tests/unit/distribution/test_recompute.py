@@ -11,9 +11,10 @@ from django.utils import timezone
 from adminapp.distribution import recompute as service
 from adminapp.distribution import selectors, services
 from adminapp.distribution.models import EncodedItem, EncodingEpoch, RecomputeJob, Revocation
-from adminapp.identity.models import Domain, Principal
+from adminapp.identity.models import Domain
 from tasks import recompute
 from tests.support.audiences import Plane
+from tests.support.known_keys import held_tag_keys
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def revocation(plane: Plane, heating: Domain) -> Revocation:
     plane.settle()
     plane.lease_all()
     made = services.revoke_principal(
-        actor=None, principal=Principal.objects.get(name="X-104211"), reason="moved"
+        actor=None, principal=held_tag_keys("X-104211"), reason="moved"
     )
     services.advance_domain(heating.pk)
     return made

@@ -106,6 +106,21 @@ def test_a_signed_message_for_someone_else_or_not_strict_is_refused(name):
     assert reason(opened, message(b"")) == "malformed"
 
 
+@pytest.mark.parametrize("name", OPENERS)
+def test_a_message_of_the_authority_names_no_signer(name):
+    purpose, make, _, opened = OPENERS[name]
+    message = seal_body(
+        purpose,
+        dumps(make().to_json()),
+        address="agent:alpha",
+        signer="alpha",
+        sign=samples.signer("authority"),
+        recipient=ALPHA.public,
+        limit=MAX_SMALL,
+    )
+    assert reason(opened, message) == "malformed"
+
+
 @pytest.mark.parametrize("fields", [(b"", b"x"), (b"\xff", b"{}", bytes(64)), (b"",) * 4])
 def test_other_fields_inside_the_seal_are_malformed(fields):
     message = seal_to(ALPHA.public, pack(*fields), info=contexts.NOTICE + b"|agent:alpha")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from policyengine.bundles import BundleHeader, Held, TrustedState
+from policyengine.bundles import BundleHeader, Floor, Floors, Held, TrustedState
 from policyengine.errors import DecodeError, InputError, RejectedError
 from policyengine.primitives import dumps, loads
 from tests.support import bundle_samples as samples
@@ -155,3 +155,50 @@ def test_a_damaged_state_is_not_read(change):
 def test_a_state_belongs_to_an_audience():
     with pytest.raises(InputError):
         TrustedState("alpha")
+
+
+def floors(revision: int, *handles: str, agents: tuple[str, ...] = (), whole: int = 0) -> Floors:
+    return Floors(
+        tuple(Floor(name, revision) for name in handles),
+        tuple(Floor(name, revision) for name in agents),
+        whole,
+    )
+
+
+def test_a_floor_holds_until_the_revision_that_knows_is_in_force():
+    notice = samples.notice(deny=(), floors=floors(7, "p-1", agents=("beta",), whole=6))
+    state = FIVE.noticed(notice)
+    held = state.floors_of("heating")
+    assert (held.handle_names, held.agent_names, held.revision) == ({"p-1"}, {"beta"}, 6)
+    assert state.denied["heating"] == frozenset()
+    six = state.applied(header(6), B)
+    assert six.floors_of("heating") == floors(7, "p-1", agents=("beta",))
+    assert six.applied(header(7), C).floors == {}
+
+
+def test_a_floor_below_what_is_in_force_says_nothing_new():
+    assert FIVE.noticed(samples.notice(floors=floors(5, "p-1", whole=5))).floors == {}
+    assert EMPTY.noticed(samples.notice(floors=floors(5, "p-1"))).floors_of("heating").handles
+
+
+def test_the_higher_floor_counts():
+    state = EMPTY
+    for number, revision in enumerate((8, 9, 7), 1):
+        told = floors(revision, "p-1", whole=revision)
+        state = state.noticed(samples.notice(number=number, floors=told))
+    assert state.floors_of("heating") == floors(9, "p-1", whole=9)
+    assert state.floors_of("flights") == Floors()
+
+
+def test_floors_survive_the_disk_and_older_files_are_read():
+    state = FIVE.noticed(samples.notice(floors=floors(9, "p-1", agents=("beta",), whole=8)))
+    assert TrustedState.from_json(loads(dumps(state.to_json()))) == state
+    assert "floors" not in FIVE.to_json()
+    assert "floors" not in samples.notice().to_json()
+
+
+def test_a_party_has_one_floor():
+    with pytest.raises(InputError):
+        Floors((Floor("p-1", 1), Floor("p-1", 2)))
+    with pytest.raises(InputError):
+        Floors(agents=(Floor("beta", 1), Floor("beta", 2)))

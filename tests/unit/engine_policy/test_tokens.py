@@ -18,6 +18,7 @@ from policyengine.attributes import (
     normalise,
     parse,
     predicates_of,
+    token_attribute,
     tokens_of,
 )
 from policyengine.attributes.literals import OPPOSITE, OPS, holds_for
@@ -49,6 +50,17 @@ def test_different_literals_have_different_tokens() -> None:
     assert literal_token(LITERALS[0]) == 'carrier=="UA"'
     assert literal_token(LITERALS[2]) == 'carrier in ["AA","UA"]'
     assert literal_token(Literal("t", "==", 5.0)) == literal_token(Literal("t", "==", 5))
+
+
+@pytest.mark.parametrize("literal", [*LITERALS, Literal("subject.zone", "==", "a(b) = c")])
+def test_a_token_tells_its_attribute(literal: Literal) -> None:
+    assert token_attribute(literal_token(literal)) == literal.attribute
+
+
+@pytest.mark.parametrize("text", ["", "carrier", "1==2", "has(carrier", '"carrier"==1'])
+def test_what_is_no_token_has_no_attribute(text: str) -> None:
+    with pytest.raises(InputError):
+        token_attribute(text)
 
 
 @pytest.mark.parametrize("literal", LITERALS)

@@ -321,3 +321,54 @@ def test_comparators_have_the_control_queues_alone() -> None:
     (own,) = [one for one in rights.entries if one.queue == "pc.control.comparator.beside"]
     assert (own.read, own.write) == (("comparator.beside",), ("control",))
     assert not any("beside" in user for user in overlay_rights(everybody, "a").users)
+
+
+# -- who enrolled ----------------------------------------------------------------------------
+
+ENROLLED = "0f" * 16
+
+
+def users_of(found: Standing, suffix: str = "") -> dict[str, str]:
+    return overlay_rights(found, "a", suffix=suffix).users
+
+
+def test_who_enrolled_signs_in_by_the_name_that_its_keys_have() -> None:
+    of_agent = f"CN=alpha, OU=agents, UID={ENROLLED}"
+    of_client = f"CN=p-1, OU=clients, UID={ENROLLED}"
+    homes = (("a", "alpha"),)
+    found = Standing(
+        (
+            StandingAgent("alpha", "a", ("flights",), of_agent),
+            StandingAgent("beta", "a", ("flights",)),
+        ),
+        (
+            StandingClient("p-1", "", "flights", homes, subject=of_client),
+            StandingClient("p-2", "", "flights", homes),
+        ),
+    )
+    users = users_of(found, "O=Example")
+    assert users["agent.alpha"] == of_agent
+    assert users["client.p-1"] == of_client
+    # Those of the release before, and those whom the operator's own authority certifies.
+    assert users["agent.beta"] == "CN=beta, OU=agents, O=Example"
+    assert users["client.p-2"] == "CN=p-2, OU=clients, O=Example"
+
+
+def test_nobody_registers_a_name_of_the_enrolment() -> None:
+    stolen = f"CN=alpha,OU=agents,UID={ENROLLED}"
+    found = Standing(
+        (StandingAgent("alpha", "a", ("flights",)),),
+        (StandingClient("p-1", stolen, "flights", (("a", "alpha"),)),),
+    )
+    rights = overlay_rights(found, "a")
+    assert "client.p-1" not in rights.users
+    assert "kept for somebody else" in rights.left_out["p-1"]
+
+
+def test_a_banned_agent_is_no_user(enrolled: World, tmp_path: Path) -> None:
+    run("a", "--out", str(tmp_path))
+    assert "agent.alpha" in properties(tmp_path / "users.properties")
+    identity.set_agent_state(actor=None, agent=enrolled.alpha, state="banned")
+    run("a", "--out", str(tmp_path))
+    assert "agent.alpha" not in properties(tmp_path / "users.properties")
+    assert "agent.alpha" not in (tmp_path / "groups.properties").read_text()

@@ -1,0 +1,1 @@
+"""Suites that another implementation can be held against."""

@@ -167,7 +167,9 @@ def test_an_agent_nobody_ever_heard_of_waits(plane: Plane, heating: Domain) -> N
     assert selectors.domain_progress(heating).silent == ("beta",)
 
 
-def test_what_was_sealed_anew_proves_as_well_as_before(plane: Plane, heating: Domain) -> None:
+def test_what_was_sealed_anew_proves_as_well_as_before(
+    plane: Plane, heating: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The bundle was made again after it was applied: what is held bears the digest before."""
     plane.settle()
     plane.lease_all()
@@ -175,7 +177,11 @@ def test_what_was_sealed_anew_proves_as_well_as_before(plane: Plane, heating: Do
     heating.refresh_from_db()
     Recipient.objects.filter(audience="agent:alpha").update(revision=0, digest="")
     bundle = Bundle.objects.get(audience="agent:alpha", revision=heating.revision)
-    services.rebuild(bundle.pk)
+    # Bundles say to the second when they were made: within one second both would be the same.
+    later = timezone.now() + timedelta(seconds=2)
+    with monkeypatch.context() as clock:
+        clock.setattr(timezone, "now", lambda: later)
+        services.rebuild(bundle.pk)
     fresh = Bundle.objects.get(pk=bundle.pk)
     assert fresh.digest != bundle.digest
     plane.receive(alpha.lease_request())

@@ -84,27 +84,24 @@ class AuthorityClient:
             roots=canonical.unb64(answer["roots"]),
         )
 
-    def sign(
-        self,
-        purpose: str,
-        context: bytes,
-        payload: bytes,
-        *,
-        about: Mapping[str, str] | None = None,
-    ) -> bytes:
-        """A signature with the key of `purpose` (policy, notice, lease or receipt).
-
-        `about` is what the authority's journal is to keep of a notice beside what it says.
-        """
-        more = {} if about is None else {"about": dict(about)}
+    def sign(self, purpose: str, context: bytes, payload: bytes) -> bytes:
+        """A signature with the key of `purpose` (policy, lease or receipt)."""
         answer = self._call(
             "sign",
             purpose=purpose,
             context_b64=canonical.b64(context),
             payload_b64=canonical.b64(payload),
-            **more,
         )
         return canonical.unb64(answer["signature"])
+
+    def sign_notices(self, payloads: Sequence[bytes], *, about: Mapping[str, str]) -> list[bytes]:
+        """Signatures with the notice key for up to 100 notices of one revocation, in order.
+
+        `about` is what the authority's journal is to keep beside what each of them says.
+        """
+        encoded = [canonical.b64(payload) for payload in payloads]
+        answer = self._call("sign_notices", payloads_b64=encoded, about=dict(about))
+        return [canonical.unb64(signature) for signature in answer["signatures"]]
 
     def signed_revision(self, domain: str) -> int:
         """The highest revision of a domain that was signed for anybody; 0 before the first."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any
 
 from django.db.models import F, Q, QuerySet
 
@@ -24,9 +23,7 @@ def crossed(now: datetime) -> set[int]:
         Q(valid_from__gt=_PERMITTED, valid_from__lte=now)
         | Q(valid_until__gt=_PERMITTED, valid_until__lte=now)
     )
-    return _domains(appointments.values_list("principal__domain_id", flat=True)) | _domains(
-        policies.values_list("domain_id", flat=True)
-    )
+    return _domains(appointments, policies)
 
 
 def overdue(domain_ids: Collection[int], before: datetime) -> set[int]:
@@ -40,10 +37,9 @@ def overdue(domain_ids: Collection[int], before: datetime) -> set[int]:
     policies = Policy.objects.filter(
         domain__in=domain_ids, valid_until__gt=_PERMITTED, valid_until__lte=before
     )
-    return _domains(appointments.values_list("principal__domain_id", flat=True)) | _domains(
-        policies.values_list("domain_id", flat=True)
-    )
+    return _domains(appointments, policies)
 
 
-def _domains(found: QuerySet[Any, int]) -> set[int]:
-    return set(found.order_by().distinct())
+def _domains(appointments: QuerySet[Appointment], policies: QuerySet[Policy]) -> set[int]:
+    first = appointments.order_by().values_list("principal__domain_id", flat=True)
+    return set(first.union(policies.order_by().values_list("domain_id", flat=True)))

@@ -13,11 +13,9 @@ from datetime import datetime, timedelta
 from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
-from adminapp.core.authority import get_authority
-from adminapp.distribution import roots
+from adminapp.distribution import notices, roots
 from adminapp.distribution.batches import chunked
 from adminapp.distribution.models import Bundle, Notice, Recipient, Revocation
-from adminapp.distribution.recipients import sealing_key_of
 from adminapp.identity.models import Domain
 from adminapp.outbox import relay
 from adminapp.outbox import services as outbox
@@ -108,17 +106,11 @@ def unsent_notices(revocation_id: int) -> list[list[int]]:
 
 
 def notice_parcels(notice_ids: Sequence[int]) -> list[Parcel]:
-    """What to send for notices, sealed now where they were not yet; nothing for applied ones."""
-    notices = (
-        Notice.objects.select_related("domain", "revocation__principal", "revocation__domain")
-        .filter(pk__in=notice_ids)
-        .exclude(state=Notice.State.APPLIED)
-        .order_by("pk")
-    )
-    return [
-        _parcel(notice.audience, "notice", notice.domain.name, _sealed(notice))
-        for notice in notices
-    ]
+    """What to send for notices of one revocation, sealed now where they were not yet; nothing
+    for applied ones.
+    """
+    rows = notices.sealed(notice_ids)
+    return [_parcel(row.audience, "notice", row.domain.name, bytes(row.message)) for row in rows]
 
 
 def notices_sent(notice_ids: Sequence[int]) -> None:
@@ -170,12 +162,6 @@ def _unheard(late: datetime) -> QuerySet[Notice]:
     )
 
 
-def newest_notice(audience: str, domain_id: int) -> int:
-    """The number of the last notice written for an audience, 0 when there is none."""
-    found = Notice.objects.filter(audience=audience, domain_id=domain_id)
-    return found.aggregate(top=Max("number"))["top"] or 0
-
-
 def last_numbers(domain: Domain, audiences: Iterable[str]) -> dict[str, int]:
     """The number of the last notice of each audience; the next one is one more.
 
@@ -191,52 +177,6 @@ def last_numbers(domain: Domain, audiences: Iterable[str]) -> dict[str, int]:
         for address, number in (*written.annotate(top=Max("number")), *said):
             found[address] = max(found[address], number)
     return found
-
-
-def _sealed(notice: Notice) -> bytes:
-    if notice.message is None:
-        _seal(notice)
-    return bytes(notice.message)
-
-
-def _seal(notice: Notice) -> None:
-    authority = get_authority()
-    revocation = notice.revocation
-    document = messages.Notice(
-        number=notice.number,
-        audience=notice.audience,
-        domain=notice.domain.name,
-        revocation=revocation.uid,
-        deny=_denied(revocation),
-        reason="revoked",
-        issued=int(revocation.created.timestamp()),
-        floors=messages.Floors.from_json(notice.floors),
-    )
-    sealed = messages.seal_notice(
-        document,
-        sign=lambda context, payload: authority.sign(
-            "notice", context, payload, about=_about(revocation)
-        ),
-        recipient=sealing_key_of(notice.audience),
-    )
-    if Notice.objects.filter(pk=notice.pk, message__isnull=True).update(message=sealed):
-        notice.message = sealed
-    else:
-        notice.refresh_from_db()  # somebody else was quicker, and may have sent it
-
-
-def _about(revocation: Revocation) -> dict[str, str]:
-    """What the authority's journal is to know of it, for a database that has forgotten it."""
-    handle = revocation.principal.handle if revocation.principal else ""
-    named = {"kind": str(revocation.kind), "of": revocation.domain.name, "handle": handle}
-    return {**{name: str(value) for name, value in revocation.subject.items()}, **named}
-
-
-def _denied(revocation: Revocation) -> tuple[str, ...]:
-    """Handles that are denied for good: everything else ends with a newer policy."""
-    if revocation.kind != Revocation.Kind.PRINCIPAL or revocation.principal is None:
-        return ()
-    return (revocation.principal.handle,)
 
 
 def _parcel(audience: str, kind: str, domain: str, payload: bytes) -> Parcel:

@@ -8,14 +8,18 @@ overtaken is signed anew.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
-from django.db.models import Max
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from adminapp.core.authority import get_authority
 from adminapp.distribution import boundaries, delivery, reports
-from adminapp.distribution.models import Bundle, Recipient
+from adminapp.distribution.models import Bundle, Notice, Recipient
 from adminapp.distribution.recipients import Audience
 from adminapp.identity.models import Domain
 from policyengine.bundles import messages
@@ -28,8 +32,23 @@ GRACE = timedelta(seconds=15)
 Minimum = dict[str, int]
 
 
-def grant(asked: Audience, request: Request) -> bytes | None:
-    """The sealed lease for a request, or None when this audience gets none.
+@dataclass(frozen=True)
+class Granted:
+    """A lease for an audience.
+
+    Args:
+        sealed: the lease.
+        root: version of the root that it was signed under.
+        trusted: version of the root that the audience says that it trusts.
+    """
+
+    sealed: bytes
+    root: int
+    trusted: int
+
+
+def grant(asked: Audience, request: Request) -> Granted | None:
+    """The lease for a request, or None when this audience gets none.
 
     Raises:
         RejectedError: the request does not verify.
@@ -43,10 +62,10 @@ def grant(asked: Audience, request: Request) -> bytes | None:
         asked.address, every, wish.held, at=wish.at, reads=wish.reads, root=wish.root
     )
     domains = _current(every)
-    sealed = _signed(asked, wish.nonce, domains)
+    signed = _signed(asked, wish.nonce, domains)
     _note_leased(asked.address, domains)
     _mend(asked.address, every)
-    return sealed
+    return None if signed is None else Granted(*signed, trusted=wish.root)
 
 
 def _current(domains: Mapping[str, Domain]) -> dict[str, Domain]:
@@ -59,86 +78,82 @@ def _current(domains: Mapping[str, Domain]) -> dict[str, Domain]:
     return {name: domain for name, domain in domains.items() if domain.pk not in late}
 
 
-def _signed(asked: Audience, nonce: str, domains: Mapping[str, Domain]) -> bytes | None:
+def _signed(asked: Audience, nonce: str, domains: Mapping[str, Domain]) -> tuple[bytes, int] | None:
     demanded = minimums(asked.address, domains)
     while demanded:
-        sealed = _seal(asked, nonce, domains, demanded)
+        signed = _seal(asked, nonce, domains, demanded)
         overtaken = minimums(asked.address, domains)
         if overtaken == demanded:
-            return sealed
+            return signed
         demanded = overtaken
     return None
 
 
 def _seal(
     asked: Audience, nonce: str, domains: Mapping[str, Domain], demanded: Mapping[str, Minimum]
-) -> bytes:
+) -> tuple[bytes, int]:
     authority = get_authority()
+    root = authority.anchors().root_version
     lease = messages.Lease(
         audience=asked.address,
         nonce=nonce,
         time=timezone.now().timestamp(),
         seconds={name: domains[name].lease_seconds for name in demanded},
         domains=demanded,
-        root=authority.anchors().root_version,
+        root=root,
     )
-    return messages.seal_lease(
+    sealed = messages.seal_lease(
         lease,
         sign=lambda context, payload: authority.sign("lease", context, payload),
         recipient=asked.sealing_key,
     )
+    return sealed, root
 
 
 def minimums(address: str, domains: Mapping[str, Domain]) -> dict[str, Minimum]:
     """What a lease for this audience must demand now, for each domain with a bundle for it."""
-    by_id = {domain.pk: name for name, domain in domains.items()}
-    floors = dict(
-        Recipient.objects.filter(audience=address, domain__in=by_id).values_list(
-            "domain_id", "minimum_revision"
-        )
+    mine = {"audience": address, "domain": OuterRef("pk")}
+    # The newest revision that had its time to arrive.
+    ripe = Bundle.objects.filter(**mine, built_at__lt=timezone.now() - GRACE)
+    found = Domain.objects.filter(pk__in=[domain.pk for domain in domains.values()]).values_list(
+        "name",
+        _one(Recipient.objects.filter(**mine), "minimum_revision"),
+        _one(ripe.order_by("-revision"), "revision"),
+        _one(Notice.objects.filter(**mine).order_by("-number"), "number"),
     )
     return {
-        name: {
-            "minimum_revision": max(floors.get(pk, 0), _ripe(address, pk)),
-            "minimum_notice": delivery.newest_notice(address, pk),
-        }
-        for pk, name in by_id.items()
+        name: {"minimum_revision": max(floor, ripe), "minimum_notice": notice}
+        for name, floor, ripe, notice in found.order_by("pk")
     }
 
 
-def _ripe(address: str, domain_id: int) -> int:
-    """The newest revision that had its time to arrive."""
-    ripe = Bundle.objects.filter(
-        audience=address, domain_id=domain_id, built_at__lt=timezone.now() - GRACE
-    )
-    return ripe.aggregate(top=Max("revision"))["top"] or 0
+def _one(rows: QuerySet[Any], column: str) -> Combinable:
+    return Coalesce(Subquery(rows.values(column)[:1]), 0)
 
 
 def _note_leased(address: str, domains: Mapping[str, Domain]) -> None:
     now = timezone.now()
+    by_length: dict[int, list[Domain]] = {}
     for domain in domains.values():
-        Recipient.objects.filter(audience=address, domain=domain).update(
-            leased_until=now + timedelta(seconds=domain.lease_seconds)
+        by_length.setdefault(domain.lease_seconds, []).append(domain)
+    for seconds, alike in by_length.items():
+        Recipient.objects.filter(audience=address, domain__in=alike).update(
+            leased_until=now + timedelta(seconds=seconds)
         )
 
 
 def _mend(address: str, domains: Mapping[str, Domain]) -> None:
     """Send again what an audience shows that it lacks: it lost its state, or a message was lost."""
     late = timezone.now() - delivery.RESEND_AFTER
-    held = Recipient.objects.filter(audience=address, domain__in=domains.values())
-    for row in held.select_related("domain"):
-        _resend_bundle(address, row.domain, row.revision, late)
-
-
-def _resend_bundle(address: str, domain: Domain, revision: int, late: datetime) -> None:
-    newest = (
-        Bundle.objects.filter(audience=address, domain=domain)
-        .defer("message")
-        .order_by("-revision")
-        .first()
-    )
-    # One that was rejected waits for a newer one; one just sent may still be on its way.
-    if newest is None or newest.revision <= revision or newest.state == Bundle.State.REJECTED:
-        return
-    if newest.state == Bundle.State.APPLIED or (newest.sent_at and newest.sent_at < late):
-        delivery.restart(newest)
+    mine = {"audience": address, "domain": OuterRef("domain")}
+    held = Subquery(Recipient.objects.filter(**mine).values("revision")[:1])
+    newer = Bundle.objects.filter(
+        audience=address, domain__in=domains.values(), revision__gt=held
+    ).defer("message")
+    newest = {bundle.domain_id: bundle for bundle in newer.order_by("revision")}
+    for bundle in newest.values():
+        # One that was rejected waits for a newer one; one just sent may still be on its way.
+        if bundle.state == Bundle.State.REJECTED:
+            continue
+        if bundle.state == Bundle.State.APPLIED or (bundle.sent_at and bundle.sent_at < late):
+            delivery.restart(bundle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,12 +54,14 @@ def find(address: str) -> Audience | None:
     return Audience(address, row)
 
 
-def sealing_key_of(address: str) -> bytes:
-    """The public key to seal for an audience; raises LookupError when it is gone."""
-    audience = find(address)
-    if audience is None:
-        raise LookupError(f"no audience {address}")
-    return audience.sealing_key
+def sealing_keys(addresses: Collection[str]) -> dict[str, bytes]:
+    """The public keys to seal for agents; raises LookupError when one of them is gone."""
+    names = [address.removeprefix("agent:") for address in addresses]
+    rows = Agent.objects.filter(name__in=names).exclude(sealing_key="")
+    found = {f"agent:{row.name}": unb64(row.sealing_key) for row in rows}
+    if missing := sorted(set(addresses) - set(found)):
+        raise LookupError(f"no agent {missing[0]}")
+    return found
 
 
 def recipient(address: str, domain: Domain) -> Recipient:

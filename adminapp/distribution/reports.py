@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Case, F, Q, Value, When
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from adminapp.audit import selectors as audit_selectors
@@ -60,6 +62,7 @@ def record_held(
     """
     for name, domain in domains.items():
         row = recipient(address, domain)
+        row.domain = domain
         # A report that is older than the last one was replayed or overtaken on the way.
         if at < row.reported_at:
             continue
@@ -83,7 +86,6 @@ def _store(
         _note_contradiction(row=row, held=held)
 
 
-@transaction.atomic
 def _write(
     row: Recipient, held: Mapping[str, Any], at: int, said: Mapping[str, Any], *, believed: bool
 ) -> bool:
@@ -92,37 +94,39 @@ def _write(
     `said` are columns that hold what it says beside that.
     """
     state = _state(row, held, believed)
-    mine = Recipient.objects.filter(pk=row.pk, reported_at__lte=at)
-    news = mine.exclude(revision=held["revision"], digest=held["digest"]).update(
-        revision=held["revision"], digest=held["digest"]
-    )
-    mine.update(
-        notice=held["notice"],
-        epochs=held["epochs"],
+    columns = {
+        "notice": held["notice"],
+        "epochs": held["epochs"],
         **said,
-        keys=history.keys_of(row, held) if believed else {},
-        state=state,
-        reason=row.reason if state == State.REJECTED else "",
-        last_seen=timezone.now(),
-        reported_at=at,
-    )
-    if news:
-        history.note(row, held, believed=believed)
+        "keys": history.keys_of(row, held) if believed else {},
+        "state": state,
+        "reason": row.reason if state == State.REJECTED else "",
+        "last_seen": timezone.now(),
+        "reported_at": at,
+    }
+    place = {"revision": held["revision"], "digest": held["digest"]}
+    mine = Recipient.objects.filter(pk=row.pk, reported_at__lte=at)
+    if mine.filter(**place).update(**columns):
+        return False
+    with transaction.atomic():
+        news = mine.exclude(**place).update(**place, **columns)
+        if news:
+            history.note(row, held, believed=believed)
     return bool(news)
 
 
 def _settle(row: Recipient, held: Mapping[str, Any]) -> None:
     """What is in force, or older than that, needs no further sending."""
-    waiting = Bundle.objects.filter(
+    same = Q(digest=held["digest"])
+    Bundle.objects.filter(
         audience=row.audience,
         domain=row.domain_id,
         revision__lte=held["revision"],
         state__in=delivery.UNACKNOWLEDGED,
+    ).update(
+        state=Case(When(same, then=Value("applied")), default=Value("superseded")),
+        acknowledged_at=Case(When(same, then=Now()), default=F("acknowledged_at")),
     )
-    waiting.filter(digest=held["digest"]).update(
-        state=Bundle.State.APPLIED, acknowledged_at=timezone.now()
-    )
-    waiting.exclude(digest=held["digest"]).update(state=Bundle.State.SUPERSEDED)
 
 
 def _state(row: Recipient, held: Mapping[str, Any], believed: bool) -> str:

@@ -46,5 +46,6 @@ def _answer(sender: recipients.Audience, request: messages.Request) -> list[tupl
     if lease is None:
         return []
     queue = addresses.control_queue(sender.address)
-    lacking = roots.ahead(sender, request)
-    return [(queue, body) for body in (*lacking, messages.encode_control("lease", "", lease))]
+    lacking = roots.after(lease.trusted) if lease.root > lease.trusted else []
+    answer = messages.encode_control("lease", "", lease.sealed)
+    return [(queue, body) for body in (*lacking, answer)]

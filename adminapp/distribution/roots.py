@@ -15,11 +15,9 @@ from django.utils import timezone
 
 from adminapp.core.authority import AuthorityError, AuthorityUnavailable, get_authority
 from adminapp.distribution.models import Bundle, Recipient
-from adminapp.distribution.recipients import Audience
 from adminapp.identity.models import Domain
 from adminapp.identity.services import record_change
 from policyengine.bundles import messages
-from policyengine.bundles.framing import Request
 from policyengine.bundles.roots import ROLES, decode_roots
 from policyengine.errors import RejectedError
 from policyengine.primitives.hashing import digest
@@ -158,24 +156,15 @@ def version() -> int:
     return get_authority().anchors().root_version
 
 
-def ahead(asked: Audience, request: Request) -> list[bytes]:
-    """What must reach an audience before its lease: the roots that it lacks.
-
-    Raises:
-        RejectedError: the request does not verify.
-    """
-    held = messages.verify_lease_request(request, asked.verify_key).root
-    return _after(held) if version() > held else []
+def after(held: int) -> list[bytes]:
+    """What must reach an audience that trusts an older root before anything else: those between."""
+    roots = get_authority().root(after=held).roots
+    return [messages.encode_control("root", "", roots)] if roots else []
 
 
 def with_bundle(bundle: Bundle) -> list[bytes]:
     """What goes ahead of a bundle: whoever was away must not find it under a strange root."""
-    return _after(1) if bundle.root_version > 1 else []
-
-
-def _after(held: int) -> list[bytes]:
-    roots = get_authority().root(after=held).roots
-    return [messages.encode_control("root", "", roots)] if roots else []
+    return after(1) if bundle.root_version > 1 else []
 
 
 def follow() -> int:

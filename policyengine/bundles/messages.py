@@ -43,7 +43,7 @@ from policyengine.bundles.interests import (
     seal_taken,
 )
 from policyengine.bundles.leases import Lease, open_lease, seal_lease
-from policyengine.bundles.notices import Notice, open_notice, seal_notice
+from policyengine.bundles.notices import Notice, notice_payload, open_notice, seal_notice
 from policyengine.bundles.publications import (
     PublicationPart,
     SignedPart,
@@ -101,6 +101,7 @@ __all__ = [
     "encode_framed",
     "encode_request",
     "hop_kind",
+    "notice_payload",
     "open_announcement",
     "open_carried",
     "open_confirmation",

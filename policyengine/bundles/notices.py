@@ -14,6 +14,7 @@ from policyengine.bundles.sealing import (
     read_body,
     reject,
     seal_body,
+    signed_payload,
     write_body,
 )
 from policyengine.primitives.hpke import SealingKey
@@ -52,6 +53,15 @@ class Notice(Record):
     reason: Annotated[str, SENTENCE]
     issued: Annotated[int, UINT]
     floors: Annotated[Floors, Nested(Floors)] = NO_FLOORS
+
+
+def notice_payload(notice: Notice) -> bytes:
+    """What the notice key signs, in the context `contexts.NOTICE`: address and body.
+
+    Whoever seals many notices has all of them signed at once and gives `seal_notice` a `sign`
+    that looks the signature up.
+    """
+    return signed_payload(write_body(notice), address=notice.audience)
 
 
 def seal_notice(notice: Notice, *, sign: Sign, recipient: bytes) -> bytes:

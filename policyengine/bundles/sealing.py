@@ -44,6 +44,11 @@ class Signed:
     signature: bytes
 
 
+def signed_payload(body: bytes, *, address: str) -> bytes:
+    """What is signed of a body for an address, so that it is good at no other."""
+    return pack(address.encode(), body)
+
+
 def seal_body(
     purpose: bytes,
     body: bytes,
@@ -61,14 +66,14 @@ def seal_body(
         body: canonical JSON.
         address: whom it is for: an audience, an agent's name or a handle.
         signer: name under which the recipient looks up the verification key.
-        sign: makes the signature over (purpose, pack(address, body)).
+        sign: makes the signature over (purpose, `signed_payload` of the body).
         recipient: public X25519 key, 32 bytes.
         limit: most bytes of the sealed message.
 
     Raises:
         InputError: `too-large`, or `invalid` when the recipient's key is not one.
     """
-    signature = sign(purpose, pack(address.encode(), body))
+    signature = sign(purpose, signed_payload(body, address=address))
     message = seal_to(
         recipient, pack(signer.encode(), body, signature), info=seal_info(purpose, address)
     )
@@ -99,8 +104,9 @@ def check_signature(purpose: bytes, signed: Signed, *, address: str, public: byt
     Raises:
         RejectedError: `signature`.
     """
+    payload = signed_payload(signed.body, address=address)
     try:
-        verify(public, signed.signature, purpose, pack(address.encode(), signed.body))
+        verify(public, signed.signature, purpose, payload)
     except SignatureError as error:
         raise RejectedError("signature", "the signature does not verify") from error
 

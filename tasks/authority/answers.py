@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,10 @@ class Answer:
         result: what the caller gets.
         facts: what the journal says of it.
         counted: what it counts as, where it is counted and not written down by itself.
+        each: the entries of an answer that has several, each with its own facts.
     """
 
     result: dict[str, Any]
     facts: Mapping[str, Any] = field(default_factory=dict)
     counted: str = ""
+    each: Sequence[Mapping[str, Any]] = ()

@@ -82,22 +82,26 @@ class Journal:
         _ = self.head
 
     def append(self, facts: Mapping[str, Any]) -> int:
-        """Add an entry; returns its number when it is on disk.
+        """Add an entry; returns its number when it is on disk."""
+        return self.append_all([facts])
 
-        Who comes while another entry is being written shares the next write.
+    def append_all(self, entries: Sequence[Mapping[str, Any]]) -> int:
+        """Add entries in one write; returns the number of the last when all are on disk.
+
+        Who comes while others are being written shares the next write.
 
         Raises:
             StateError: it could not be written; nothing more is accepted until a new start.
         """
-        ticket = _Ticket(facts)
+        tickets = [_Ticket(facts) for facts in entries]
         with self._queue:
-            self._waiting.append(ticket)
+            self._waiting += tickets
         with self._writer:
-            if not ticket.number:
+            if not tickets[-1].number:
                 self._write_waiting()
-        if not ticket.number:
+        if not tickets[-1].number:
             raise StateError("the journal cannot be written")
-        return ticket.number
+        return tickets[-1].number
 
     def entries(self, after: int, limit: int) -> list[dict[str, Any]]:
         """Entries by number, from the one after `after` on, at most `limit`."""

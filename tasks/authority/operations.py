@@ -75,6 +75,7 @@ class Operations:
             "anchors": self.anchors,
             "root": self.root,
             "sign": signing.sign,
+            "sign_notices": signing.sign_notices,
             "signed_revision": signing.signed_revision,
             "create_key": self.create_key,
             "unwrap": self.unwrap,
@@ -121,12 +122,14 @@ class Operations:
             raise RefusedError("unknown operation")
         try:
             found = operation(**fields)
-        except TypeError as error:
+        except (TypeError, AttributeError) as error:
             raise RefusedError("missing, unknown or mistyped field") from error
         return found if isinstance(found, Answer) else Answer(found)
 
     def _record(self, op: str, facts: dict[str, Any], found: Answer) -> None:
-        if found.counted or op in COUNTED:
+        if found.each:
+            self._journal.append_all([{**each, "outcome": "done"} for each in found.each])
+        elif found.counted or op in COUNTED:
             self._tally.note(found.counted or op)
         else:
             self._journal.append({**facts, **found.facts, "outcome": "done"})

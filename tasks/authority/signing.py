@@ -19,11 +19,11 @@ from tasks.authority.refusals import RefusedError
 # names another context is refused, so a lease key can never vouch for a bundle.
 CONTEXTS: Final[Mapping[str, bytes]] = {
     "policy": contexts.BUNDLE,
-    "notice": contexts.NOTICE,
     "lease": contexts.LEASE,
     "receipt": contexts.RECEIPT,
 }
 
+MOST_NOTICES: Final = 100
 _MOST_ABOUT: Final = 8
 _LONGEST_ABOUT: Final = 600
 
@@ -41,23 +41,32 @@ class SigningOperations:
         self._journal = journal
         self._rising = threading.Lock()
 
-    def sign(
-        self, *, purpose: str, context_b64: str, payload_b64: str, about: object = None
-    ) -> Answer:
-        """A signature by the key of `purpose` over a payload in that purpose's own context.
-
-        `about` says what was revoked, for the journal: a control plane whose database was
-        restored from before reads there what it has to revoke again.
-        """
+    def sign(self, *, purpose: str, context_b64: str, payload_b64: str) -> Answer:
+        """A signature by the key of `purpose` over a payload in that purpose's own context."""
         expected = CONTEXTS.get(purpose)
         if expected is None or canonical.unb64(context_b64) != expected:
             raise RefusedError("this purpose does not sign in this context")
         payload = canonical.unb64(payload_b64)
         facts, counted = self._examined(purpose, payload)
-        if about is not None:
-            facts = {**facts, "about": _checked(purpose, about)}
         signature = sign(self._key(purpose), expected, payload)
         return Answer({"signature": canonical.b64(signature)}, facts, counted)
+
+    def sign_notices(self, *, payloads_b64: object, about: object) -> Answer:
+        """A signature by the notice key for each of a few notices of one revocation, in order.
+
+        The journal has an entry for each, and all of them are written at once. `about` says what
+        was revoked: a control plane whose database was restored from before reads there what it
+        has to revoke again.
+        """
+        if not isinstance(payloads_b64, list) or not 0 < len(payloads_b64) <= MOST_NOTICES:
+            raise RefusedError(f"notices are signed in lists of 1 to {MOST_NOTICES}")
+        told = _checked(about)
+        payloads = [canonical.unb64(payload) for payload in payloads_b64]
+        entry = {"op": "sign", "purpose": "notice", "about": told}
+        facts = [{**entry, **describe_payload(payload)} for payload in payloads]
+        key = self._key("notice")
+        signatures = [sign(key, contexts.NOTICE, payload) for payload in payloads]
+        return Answer({"signatures": [canonical.b64(each) for each in signatures]}, each=facts)
 
     def signed_revision(self, *, domain: str) -> dict[str, Any]:
         """The highest revision of a domain that was signed for anybody; 0 before the first."""
@@ -81,15 +90,15 @@ class SigningOperations:
         return {**facts, "op": SIGNED}, ""
 
 
-def _checked(purpose: str, about: object) -> dict[str, str]:
+def _checked(about: object) -> dict[str, str]:
     """What may be written down of a revocation: a few short texts.
 
     Raises:
-        RefusedError: it is something else, or no notice is signed.
+        RefusedError: it is something else.
     """
-    if purpose != "notice" or not isinstance(about, dict) or len(about) > _MOST_ABOUT:
-        raise RefusedError("only of notices is anything kept beside what they say")
+    if not isinstance(about, dict) or len(about) > _MOST_ABOUT:
+        raise RefusedError("what is kept of a notice are a few short texts")
     pairs = {name: text for name, text in about.items() if isinstance(text, str)}
     if len(pairs) < len(about) or any(len(text) > _LONGEST_ABOUT for text in pairs.values()):
-        raise RefusedError("what is kept of a notice are short texts")
+        raise RefusedError("what is kept of a notice are a few short texts")
     return pairs

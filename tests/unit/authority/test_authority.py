@@ -62,7 +62,6 @@ def client(socket_path: Path) -> Iterator[AuthorityClient]:
     ("purpose", "context"),
     [
         ("policy", contexts.BUNDLE),
-        ("notice", contexts.NOTICE),
         ("lease", contexts.LEASE),
         ("receipt", contexts.RECEIPT),
     ],
@@ -83,6 +82,7 @@ def test_signs_each_purpose_in_its_own_context(
     [
         ("lease", contexts.BUNDLE),
         ("policy", contexts.NOTICE),
+        ("notice", contexts.NOTICE),
         ("root", contexts.BUNDLE),
         ("policy", b""),
     ],
@@ -165,6 +165,7 @@ def test_answers_garbage_without_falling_over(client: AuthorityClient, tmp_path:
         {"op": "unknown"},
         {"op": "sign"},
         {"op": "sign", "purpose": [], "context_b64": 1, "payload_b64": None},
+        {"op": "sign", "purpose": "lease", "context_b64": 1, "payload_b64": None},
         {"op": "unwrap", "key_id": "tag:a:b:1", "wrapped": "!!"},
         {"op": "anchors", "more": 1},
     ):

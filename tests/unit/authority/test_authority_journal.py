@@ -18,6 +18,7 @@ from policyengine.primitives import canonical
 from policyengine.primitives.hashing import digest
 from policyengine.primitives.hpke import generate_sealing_key
 from policyengine.primitives.rand import SYSTEM_RANDOM
+from policyengine.primitives.signatures import verify as verify_signature
 from tasks.authority import tally
 from tasks.authority.__main__ import main
 from tasks.authority.journal import START, Head, Journal, lines, parts_of, verify
@@ -183,6 +184,12 @@ class Signer:
             }
         )
 
+    def notices(self, payloads: list[bytes]) -> list[bytes]:
+        encoded = [canonical.b64(payload) for payload in payloads]
+        asked = {"op": "sign_notices", "payloads_b64": encoded, "about": {"kind": "principal"}}
+        found = self.operations.answer(asked)["result"]["signatures"]
+        return [canonical.unb64(signature) for signature in found]
+
     def bundle(self, revision: int, scope: bytes = b"scope", **changes: Any) -> dict[str, Any]:
         parts = (PartRef("scope", digest(scope), 5), PartRef("keys", digest(os.urandom(8)), 4))
         made = header(**{"revision": revision, "parts": parts, **changes})
@@ -261,8 +268,9 @@ def test_messages_as_they_are_really_signed_are_described(signer: Signer) -> Non
     """They are signed together with the address of their audience."""
 
     def sign(context: bytes, payload: bytes) -> bytes:
-        purpose = "notice" if context == contexts.NOTICE else "lease"
-        return canonical.unb64(signer.sign(purpose, context, payload)["result"]["signature"])
+        if context == contexts.NOTICE:
+            return signer.notices([payload])[0]
+        return canonical.unb64(signer.sign("lease", context, payload)["result"]["signature"])
 
     recipient = generate_sealing_key().public
     notice = Notice(4, "agent:alpha", "heating", "r1", ("handle",), "revoked", 1)
@@ -276,6 +284,27 @@ def test_messages_as_they_are_really_signed_are_described(signer: Signer) -> Non
         ("agent:alpha", 4, "r1")
     ]
     assert counted(signer) == [{"lease agent:alpha": 1}]
+
+
+def test_notices_are_signed_together_and_each_stands_in_the_journal(signer: Signer) -> None:
+    payloads = [canonical.dumps({"audience": f"agent:{name}", "number": 4}) for name in "abc"]
+    public = canonical.unb64(signer.operations.answer({"op": "anchors"})["result"]["notice"])
+    for payload, signature in zip(payloads, signer.notices(payloads), strict=True):
+        verify_signature(public, signature, contexts.NOTICE, payload)
+    told = [each for each in signer.entries() if each["op"] == "sign"]
+    assert [(each["audience"], each["content"], each["about"]) for each in told] == [
+        (f"agent:{name}", digest(payload), {"kind": "principal"})
+        for name, payload in zip("abc", payloads, strict=True)
+    ]
+    assert all((each["purpose"], each["outcome"]) == ("notice", "done") for each in told)
+    assert verify(signer.folder / "journal").size == 1 + len(told)
+
+
+@pytest.mark.parametrize("payloads", [[], [""] * 101, "text", None, [1], ["?"]])
+def test_lists_of_notices_that_are_none_are_refused_whole(signer: Signer, payloads: Any) -> None:
+    asked = {"op": "sign_notices", "payloads_b64": payloads, "about": {}}
+    assert signer.operations.answer(asked)["ok"] is False
+    assert [each.get("outcome") for each in signer.entries()[1:]] == ["refused"]
 
 
 @pytest.mark.parametrize("payload", [b"", b"payload", b"[]", b"{}", b'{"audience":"agent:alpha"}'])
@@ -294,7 +323,7 @@ def test_every_answer_stands_in_the_journal_and_no_secret_does(signer: Signer) -
     signer.operations.answer({"op": key, "more": key})
     signer.operations.answer(["?"])
     notice = canonical.dumps({"audience": "agent:alpha", "domain": "heating", "number": 4})
-    signer.sign("notice", contexts.NOTICE, notice)
+    signer.notices([notice])
     told = signer.entries()
     assert [(entry["op"], entry.get("outcome")) for entry in told] == [
         ("journal.opened", None),

@@ -106,6 +106,9 @@ def _write(
     }
     place = {"revision": held["revision"], "digest": held["digest"]}
     mine = Recipient.objects.filter(pk=row.pk, reported_at__lte=at)
+    # Who holds nothing has lost its disk: it is helped at once.
+    if believed and held["revision"]:
+        mine = mine.exclude(_overtaken(held, at))
     if mine.filter(**place).update(**columns):
         return False
     with transaction.atomic():
@@ -113,6 +116,15 @@ def _write(
         if news:
             history.note(row, held, believed=believed)
     return bool(news)
+
+
+def _overtaken(held: Mapping[str, Any], at: int) -> Q:
+    """Who said of the same second that it holds something newer: this was said before that.
+
+    Two processes take messages in, and the second is all that tells the order of two of them.
+    """
+    newer = Q(revision__gt=held["revision"]) | Q(notice__gt=held["notice"])
+    return Q(newer, reported_at=at) & ~Q(state=State.CONTRADICTS)
 
 
 def _settle(row: Recipient, held: Mapping[str, Any]) -> None:

@@ -148,8 +148,9 @@ class ControlLink:
             self._put_off.replace(message)
             self._handle(message)
         self._sender.release()
-        self._ask_if_due()
+        # A question says what is held now: what was held before is told first.
         self._sender.flush()
+        self._ask_if_due()
 
     def standing(self, domain: str) -> str:
         """Whether a domain's events may be handled at this moment, and if not, why."""
@@ -225,8 +226,8 @@ class ControlLink:
             raise
         held, in_force = self.view.state.revisions.get(domain), self._holdings.in_force(domain)
         if held is not None and held.digest == manifest.digest and in_force:
-            # Sent again because our acknowledgement was lost: say it again.
-            self._say(manifest, "applied")
+            # Sent again because our acknowledgement was lost, or is still to be said.
+            self._when_settled(lambda: self._say(manifest, "applied"))
             return
         self._or_say_why(manifest, lambda: self._begin(manifest, control.payload))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -275,6 +276,31 @@ def test_applied_is_only_said_when_earlier_work_is_over(rig: Rig) -> None:
     rig.applied.busy = False
     rig.link.step(0)
     assert rig.told()[-1] == ("bundle", 1, "applied", "")
+
+
+def test_the_same_bundle_again_is_not_said_to_be_applied_before_earlier_work_is_over(
+    rig: Rig,
+) -> None:
+    rig.applied.busy = True
+    rig.bundle(1)
+    second = ORGANISATION.bundle(ALPHA, 2)
+    for _ in range(2):
+        rig.give("bundle", second.message)
+    assert {told[2] for told in rig.told()} == {"received"}
+    rig.applied.busy = False
+    rig.link.step(0)
+    assert [told[1] for told in rig.told() if told[2] == "applied"] == [1, 2, 2]
+
+
+def test_what_it_says_that_it_holds_never_becomes_older(rig: Rig) -> None:
+    for revision in (1, 2, 3):
+        sealed = ORGANISATION.bundle(ALPHA, revision)
+        rig.broker.put(control_queue(ALPHA), encode_control("bundle", "flights", sealed.message))
+    rig.link.step(0)  # in which it asks for its first lease as well
+    said = [json.loads(decode_request(body).body) for body in rig.broker.bodies("pc.requests")]
+    held = [one["held"].get("flights", {"revision": 0})["revision"] for one in said]
+    assert (held, len(rig.requests("lease"))) == (sorted(held), 1)
+    assert held[-1] == 3
 
 
 def test_acknowledgements_wait_for_the_broker(rig: Rig) -> None:

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from adminapp.distribution import selectors, services
-from adminapp.distribution.models import Bundle, Recipient
+from adminapp.distribution.models import Bundle, Enforcement, Recipient
 from adminapp.identity.models import Domain
 from policyengine.bundles import messages
 from policyengine.primitives.signatures import generate_signing_key
@@ -60,6 +60,29 @@ def test_an_acknowledgement_marks_the_bundle_and_the_recipient(
     assert state_of(bundle) == ("applied", bundle.revision)
     (entry,) = selectors.agent_rows()[0].domains
     assert (entry.state, entry.epochs) == ("current", {"1": "current"})
+
+
+def test_what_was_signed_before_in_the_same_second_sets_nothing_back(
+    plane: Plane, heating: Domain
+) -> None:
+    alpha, first = built(plane, heating)
+    services.resume_after_loss(by=1)
+    alpha, second = built(plane, heating)
+    moment = int(timezone.now().timestamp())
+    older, newer = (
+        messages.sign_ack(applied(alpha, bundle, at=moment), alpha.signing).encode()
+        for bundle in (first, second)
+    )
+    # Two processes take them in, and the newer one is quicker.
+    plane.receive(newer)
+    plane.receive(older)
+    assert state_of(second) == ("applied", second.revision)
+    told = Enforcement.objects.filter(audience="agent:alpha", domain=heating)
+    assert list(told.values_list("revision", flat=True)) == [second.revision]
+    # Later it may have lost its disk.
+    lost = applied(alpha, first, at=moment + 1)
+    plane.receive(messages.sign_ack(lost, alpha.signing).encode())
+    assert state_of(second)[1] == first.revision
 
 
 def test_a_foreign_signature_changes_nothing(plane: Plane, heating: Domain) -> None:

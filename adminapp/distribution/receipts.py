@@ -53,14 +53,19 @@ def enforced_by(revocation: Revocation) -> datetime:
     has ended, and no lease since then was signed that did not demand the notice.
     """
     # The party itself may be an agent: that one's last lease ends in any case.
-    limits = [
-        notice.acknowledged_at if notice.state == Notice.State.APPLIED else notice.deadline
-        for notice in revocation.notices.all()
-    ]
+    limits = [_stopped(notice) for notice in revocation.notices.all()]
     moments = [moment for moment in limits if moment is not None]
     if own := revocation.before.get("own_lease"):
         moments.append(datetime.fromisoformat(own))
     return max(moments, default=revocation.created)
+
+
+def _stopped(notice: Notice) -> datetime | None:
+    """When its agent was bound at the latest: as it said itself, or before by its lease's end."""
+    ends = [notice.deadline]
+    if notice.state == Notice.State.APPLIED:
+        ends.append(notice.acknowledged_at)
+    return min((moment for moment in ends if moment is not None), default=None)
 
 
 def _encodings(revocation: Revocation) -> int:

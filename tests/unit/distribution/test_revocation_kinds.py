@@ -12,7 +12,7 @@ from adminapp.agreements import services as agreements
 from adminapp.catalog import services as catalog
 from adminapp.core.authority import get_authority
 from adminapp.core.errors import Forbidden, InUse, Invalid
-from adminapp.distribution import endings, impact, scopes, services
+from adminapp.distribution import endings, impact, receipts, scopes, services
 from adminapp.distribution.models import Notice, Recipient, Revocation
 from adminapp.identity import services as identity
 from adminapp.identity.models import Agent, Domain, Principal
@@ -98,6 +98,16 @@ def test_an_agent_holds_everything_back_until_it_has_the_policy(site: LiveSite) 
     assert site.agents["alpha"].policy.domains["heating"].snapshot.held
     site.run()
     assert not site.agents["alpha"].policy.domains["heating"].snapshot.held
+
+
+def test_who_answers_late_was_bound_by_the_end_of_its_lease(site: LiveSite) -> None:
+    revocation = revoke(inspection())
+    site.run()
+    notice = Notice.objects.get()
+    assert receipts.enforced_by(revocation) == notice.acknowledged_at
+    early = revocation.created + timedelta(microseconds=1)
+    Notice.objects.update(deadline=early)
+    assert receipts.enforced_by(revocation) == early
 
 
 def test_an_attribute_ends_with_what_it_was_good_for(site: LiveSite) -> None:

@@ -17,6 +17,8 @@ from brokers.simulation.chance import Chance
 
 DOMAIN = "plant"
 TYPE = "Reading"
+ALARM = "Alarm"
+"""A reading, too: it may travel on another overlay."""
 AGENTS = {"alpha": "a", "beta": "a", "gamma": "a"}
 LEASE_SECONDS = 10
 _ATTRIBUTES = ("id", "zone", "value")
@@ -31,12 +33,16 @@ class Cast:
         tenants: readers of a zone, each of its own.
         guards: readers of everything, by appointment.
         late: guards that are appointed only while the play is on.
+        homes: agents by overlay, for one after the other in turn.
+        alarms: the overlay on which alarms travel; "" where there are none.
     """
 
     meters: int = 3
     tenants: int = 6
     guards: int = 3
     late: int = 1
+    homes: tuple[Mapping[str, str], ...] = tuple({AGENTS[name]: name} for name in sorted(AGENTS))
+    alarms: str = ""
 
     def names(self, kind: str) -> list[str]:
         """The principals of a kind: `meter`, `tenant`, `guard` or `late`."""
@@ -49,7 +55,7 @@ class Cast:
 
     def may_read(self, who: str, event_type: str, values: Mapping[str, Any]) -> set[str] | None:
         """The plain policy: what a subscriber reads of an event, or None."""
-        if event_type != TYPE:
+        if event_type not in (TYPE, ALARM):
             return None
         mine = who.startswith(("guard", "late")) or values["zone"] == _zone(who)
         return set(_ATTRIBUTES) if mine else None
@@ -62,22 +68,31 @@ class Cast:
 
     def write(self, path: Path) -> Path:
         """The domain as a file that the control plane loads; returns where."""
-        documents = [*_catalog(), *self._people(), *_policies()]
+        documents = [*self._catalog(), *self._people(), *_policies()]
         path.write_text(
             yaml.safe_dump_all([{"object": kind, **more} for kind, more in documents]),
             encoding="utf-8",
         )
         return path
 
+    def _catalog(self) -> list[tuple[str, dict[str, Any]]]:
+        agents = sorted({name for home in self.homes for name in home.values()})
+        group = {"domain": DOMAIN, "name": "places", "members": agents, "keys": ["place"]}
+        found = [*_catalog(), ("trust-group", group)]
+        if self.alarms:
+            named = {"domain": DOMAIN, "name": ALARM, "title": "An alarm", "parent": TYPE}
+            groups = [{"overlay": self.alarms, "attributes": list(_ATTRIBUTES)}]
+            found.append(("event-type", named))
+            found.append(("split", {"domain": DOMAIN, "event_type": ALARM, "groups": groups}))
+        return found
+
     def _people(self) -> list[tuple[str, dict[str, Any]]]:
         found: list[tuple[str, dict[str, Any]]] = []
-        agents = sorted(AGENTS)
         for kind in _FIELDS:
             for number, name in enumerate(self.names(kind)):
                 about = {"type": "guard" if kind == "late" else kind}
                 if kind == "tenant":
                     about["zone"] = _zone(name)
-                home = agents[number % len(agents)]
                 found.append(
                     (
                         "principal",
@@ -86,7 +101,7 @@ class Cast:
                             "name": name,
                             "kind": "publisher" if kind == "meter" else "subscriber",
                             "attributes": about,
-                            "agents": {AGENTS[home]: home},
+                            "agents": dict(self.homes[number % len(self.homes)]),
                         },
                     )
                 )
@@ -133,10 +148,6 @@ def _catalog() -> list[tuple[str, dict[str, Any]]]:
                     {"role": "watch", "appointments": ["on_guard"], "membership": ["on_guard"]}
                 ],
             },
-        ),
-        (
-            "trust-group",
-            {"domain": DOMAIN, "name": "places", "members": sorted(AGENTS), "keys": ["place"]},
         ),
     ]
 

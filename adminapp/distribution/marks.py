@@ -30,6 +30,8 @@ from adminapp.enrolment import selectors as enrolment
 from adminapp.enrolment.models import Enrolment, Fleet
 from adminapp.identity.models import Agent, Domain
 
+SEEN_SECONDS = 10
+
 
 def read() -> dict[str, str]:
     """Topic -> mark. Topics of one domain end in `:<domain>`, the others are the platform's."""
@@ -46,15 +48,17 @@ def read() -> dict[str, str]:
 
 def _agents() -> str:
     now = timezone.now()
-    held = [
+    held, seen = [], 0.0
+    rows = Recipient.objects.order_by("pk").values_list(
+        "pk", "revision", "notice", "state", "last_seen", "leased_until"
+    )
+    for *row, last_seen, leased_until in rows:
         # INVARIANT: nobody writes anything when a lease ends; that somebody fell silent is news.
-        (*row, leased_until is not None and leased_until > now)
-        for *row, leased_until in Recipient.objects.order_by("pk").values_list(
-            "pk", "revision", "notice", "state", "last_seen", "leased_until"
-        )
-    ]
+        held.append((*row, leased_until is not None and leased_until > now))
+        seen = max(seen, last_seen.timestamp() if last_seen else 0.0)
     states = Agent.objects.order_by("pk").values_list("pk", "version")
-    return _mark([*held, *states])
+    # Each asks for its lease every few seconds: when they were seen is shown anew now and then.
+    return _mark([*held, *states, seen // SEEN_SECONDS])
 
 
 def _enrolments() -> str:

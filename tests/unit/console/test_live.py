@@ -214,6 +214,21 @@ def test_an_agent_that_falls_silent_is_told_though_nobody_writes_anything(
 
 
 @pytest.mark.django_db
+def test_leases_of_every_few_seconds_do_not_draw_pages_anew_each_time(world: World) -> None:
+    start = timezone.now().replace(microsecond=0)
+    start -= timedelta(seconds=start.timestamp() % marks.SEEN_SECONDS)
+    row = Recipient.objects.create(audience="agent:alpha", domain=world.flights, last_seen=start)
+    told = set()
+    for second in range(marks.SEEN_SECONDS):
+        Recipient.objects.filter(pk=row.pk).update(last_seen=start + timedelta(seconds=second))
+        told.add(marks.read()["agents"])
+    assert len(told) == 1
+    later = start + timedelta(seconds=marks.SEEN_SECONDS)
+    Recipient.objects.filter(pk=row.pk).update(last_seen=later)
+    assert marks.read()["agents"] not in told
+
+
+@pytest.mark.django_db
 def test_counts_of_decision_logs_and_requests_to_take_part_are_told(world: World) -> None:
     before = marks.read()
     run = ActivityRun.objects.create(domain=world.flights, cause="asked")

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.support.migrated_postgresql import migrated_postgresql
 from tests.support.plane import Plane
 from tests.support.services import PostgreSQL
 
@@ -15,9 +16,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 
 def made(folder: Path, key: Path, **settings: str) -> Plane:
-    plane = Plane(folder, {"PORTCULLIS_AUDIT_KEY_FILE": str(key), **settings})
-    plane.migrate()
-    return plane
+    return Plane(folder, {"PORTCULLIS_AUDIT_KEY_FILE": str(key), **settings})
 
 
 def test_there_and_back(postgresql: PostgreSQL, tmp_path: Path) -> None:
@@ -25,10 +24,11 @@ def test_there_and_back(postgresql: PostgreSQL, tmp_path: Path) -> None:
     key.touch(mode=0o600)
     key.write_text("of all control planes of this test, the same one")
     here = made(tmp_path / "here", key)
+    here.migrate()
     before: dict[str, Any] = here.call("change")
     here.manage("backup", str(tmp_path / "first"))
 
-    url = postgresql.create("restored")
+    url = migrated_postgresql(postgresql, "restored")
     there = made(tmp_path / "there", key, PORTCULLIS_DATABASE_URL=url)
     assert "is whole" in there.manage("restore", str(tmp_path / "first"))
     assert_same(there.call("state"), before, restores=1)
@@ -40,6 +40,7 @@ def test_there_and_back(postgresql: PostgreSQL, tmp_path: Path) -> None:
     there.manage("backup", str(tmp_path / "second"))
 
     back = made(tmp_path / "back", key)
+    back.migrate()
     assert "is whole" in back.manage("restore", str(tmp_path / "second"))
     assert_same(back.call("state"), changed, restores=1)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.support.migrated_postgresql import migrated_postgresql
 from tests.support.plane import COMMANDS, Plane
 from tests.support.ports import wait_until
 from tests.support.processes import Running
@@ -22,10 +23,8 @@ APPS = ("distribution", "privacy", "policies", "trustgroups", "roles", "catalog"
 
 @pytest.fixture(scope="module")
 def plane(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Plane:
-    url = postgresql.create("plane")
-    plane = Plane(tmp_path_factory.mktemp("plane"), {"PORTCULLIS_DATABASE_URL": url})
-    plane.migrate()
-    return plane
+    url = migrated_postgresql(postgresql, "plane")
+    return Plane(tmp_path_factory.mktemp("plane"), {"PORTCULLIS_DATABASE_URL": url})
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +49,8 @@ def side_by_side(plane: Plane, name: str, *commands: list[str]) -> None:
 
 
 def test_migrations_go_forward_and_back(postgresql: PostgreSQL, tmp_path: Path) -> None:
-    url = postgresql.create("migrations")
+    url = migrated_postgresql(postgresql, "migrations")
     plane = Plane(tmp_path, {"PORTCULLIS_DATABASE_URL": url})
-    plane.manage("migrate", "--no-input")
     with psycopg.connect(url) as connection:
         made = tables(connection)
         assert {"outbox_outboxrow", "policies_policy", "distribution_bundle"} <= made

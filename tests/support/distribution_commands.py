@@ -1,15 +1,12 @@
 """What `Site` runs beside the test: `python -m tests.support.distribution_commands`.
 
-Each line of the input is a command, a JSON list of its name and arguments, and is answered by a
-line: `{"result": ...}` or `{"error": ...}`. The test's own process has another database.
+The test's own process has another database.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +15,6 @@ import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adminapp.config.settings")
 django.setup()
-
-from django.db import close_old_connections  # noqa: E402
 
 from adminapp.agreements import services as agreements  # noqa: E402
 from adminapp.agreements.models import Agreement  # noqa: E402
@@ -31,6 +26,7 @@ from adminapp.identity import services as identity  # noqa: E402
 from adminapp.identity.models import Domain, Overlay, Principal  # noqa: E402
 from brokers.client import create_profile  # noqa: E402
 from policyengine.bundles.receipts import verify_receipt  # noqa: E402
+from tests.support.commands import serve  # noqa: E402
 from tests.support.known_keys import held_tag_keys  # noqa: E402
 
 SAMPLES = Path(__file__).resolve().parents[2] / "adminapp" / "samples"
@@ -154,21 +150,5 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 
 
-def answer(line: str) -> dict[str, Any]:
-    command, *arguments = json.loads(line)
-    close_old_connections()
-    try:
-        return {"result": COMMANDS[command](*arguments)}
-    except Exception:  # noqa: BLE001 - shown by the test, whatever it is
-        return {"error": traceback.format_exc()}
-
-
-def main() -> None:
-    """Answer until there is nothing more to read."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    for line in sys.stdin:
-        print(json.dumps(answer(line)), file=answers, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(COMMANDS)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from brokers.adapters.files import Keys, private_folder
+from tests.support.commands import Commands
 from tests.support.migrated import migrated
 from tests.support.ports import free_port, wait_until
 from tests.support.processes import REPOSITORY, Running
@@ -60,7 +62,7 @@ class Site:
         }
         self.parts: dict[str, Running] = {}
         self.profiles: dict[str, str] = {}
-        self._commands: subprocess.Popen[str] | None = None
+        self._commands = Commands(self.commands, self.environment)
 
     def start(self, *samples: str) -> None:
         """Start everything with samples (or files) loaded; `profiles` are people's folders."""
@@ -123,8 +125,7 @@ class Site:
 
     def stop(self) -> None:
         """Stop everything, the last one first."""
-        if self._commands is not None:
-            self._commands.communicate(timeout=30)
+        self._commands.close()
         for process in reversed(self.parts.values()):
             process.stop()
 
@@ -139,18 +140,7 @@ class Site:
 
     def call(self, command: str, *arguments: str) -> Any:
         """Have one of `distribution_commands` done; one process does them all."""
-        if self._commands is None:
-            self._commands = subprocess.Popen(
-                [sys.executable, "-m", self.commands], cwd=REPOSITORY, env=self.environment,
-                text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            )  # fmt: skip
-        asked, told = self._commands.stdin, self._commands.stdout
-        assert asked is not None
-        assert told is not None
-        print(json.dumps([command, *arguments]), file=asked, flush=True)
-        answer = json.loads(told.readline())
-        assert "result" in answer, f"{command}: {answer['error']}"
-        return answer["result"]
+        return self._commands.call(command, *arguments)
 
     def wait_current(self, domain: str, seconds: float = 90.0) -> None:
         """Wait until every agent acknowledged the domain's newest revision."""
@@ -165,11 +155,8 @@ class Site:
         return "--state", str(self.folder / "authority")
 
     def _agent_keys(self, name: str, overlay: str) -> dict[str, str]:
-        folder = self.folder / name
-        folder.mkdir()
-        text = self.run("-m", "brokers.agent", "init", "--name", name, "--overlay", overlay,
-                        "--state", str(folder / "state"))  # fmt: skip
-        keys = json.loads(text)
+        # As `python -m brokers.agent init` does it, without a process for each.
+        keys = Keys.create(private_folder(self.folder / name / "state") / "keys.json").public()
         return {
             "overlay": overlay,
             "sealing_key": keys["sealing_key"],

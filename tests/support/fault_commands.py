@@ -29,6 +29,7 @@ from adminapp.roles.appointing import appoint as give
 from adminapp.roles.models import Appointment
 from adminapp.trustgroups import selectors as groups
 from adminapp.trustgroups import services as trust
+from tests.support.commands import serve
 from tests.support.known_keys import held_tag_keys
 
 REASON = "a fault test"
@@ -166,4 +167,4 @@ for _command in (
     base.COMMANDS[_command.__name__.replace("_", "-")] = _command
 
 if __name__ == "__main__":
-    base.main()
+    serve(base.COMMANDS)

@@ -26,7 +26,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from brokers.adapters.files import Keys, private_folder
 from tasks.local.activemq import ActiveMQ, write_brokers_file
 from tests.support.distribution_site import Site
 from tests.support.fault_domain import AGENTS
@@ -137,15 +136,6 @@ class FaultSite(Site):
         self.part("relay", "manage.py", "relay_outbox")
         self.worker()
         self.celery("beat", "beat", "--schedule", str(self.folder / "beat"), "--pidfile=")
-
-    def _agent_keys(self, name: str, overlay: str) -> dict[str, str]:
-        # As `python -m brokers.agent init` does it, without a process for each.
-        keys = Keys.create(private_folder(self.folder / name / "state") / "keys.json").public()
-        return {
-            "overlay": overlay,
-            "sealing_key": keys["sealing_key"],
-            "verify_key": keys["verify_key"],
-        }
 
     def stop(self) -> None:
         """Stop everything; whoever is told to end has it told at the same time."""

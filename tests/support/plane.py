@@ -6,18 +6,17 @@ another transport runs beside it: `Plane` starts it, `plane_commands` is what it
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tests.support.commands import Commands
 from tests.support.migrated import migrated
-from tests.support.processes import REPOSITORY, Running
+from tests.support.processes import Running
 
 COMMANDS = "tests.support.plane_commands"
 QUEUES = "urgent,normal,slow"
@@ -41,15 +40,13 @@ class Plane:
             "PLANE_GATE": str(folder / "gate"),
             **(environment or {}),
         }
+        self._commands = Commands(COMMANDS, {**os.environ, **self.environment})
 
     # -- commands that end by themselves ---------------------------------------------------
 
     def migrate(self) -> None:
-        """Have the tables made, in the embedded database by way of a copy."""
-        if "PORTCULLIS_DATABASE_URL" in self.environment:
-            self.manage("migrate", "--no-input")
-        else:
-            migrated(self.folder / "portcullis.sqlite3")
+        """Put a migrated database in place, the embedded one."""
+        migrated(self.folder / "portcullis.sqlite3")
 
     def manage(self, *arguments: str) -> str:
         """Run a management command; give what it printed."""
@@ -62,14 +59,8 @@ class Plane:
         return process.text()
 
     def call(self, command: str, *arguments: object) -> Any:
-        """Run one of `plane_commands` and give its answer."""
-        words = [sys.executable, "-m", COMMANDS, command, *(str(one) for one in arguments)]
-        done = subprocess.run(
-            words, env=self._variables(), cwd=REPOSITORY, capture_output=True, timeout=180,
-            check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr.decode()
-        return json.loads(done.stdout)
+        """Have one of `plane_commands` done and give its answer; one process does them all."""
+        return self._commands.call(command, *arguments)
 
     # -- processes that run until they are stopped -------------------------------------------
 
@@ -125,6 +116,3 @@ class Plane:
     def open_gate(self) -> None:
         """Let slow work, of now and of later, come to its end."""
         Path(self.environment["PLANE_GATE"]).touch()
-
-    def _variables(self) -> dict[str, str]:
-        return {**os.environ, **self.environment}

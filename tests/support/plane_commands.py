@@ -1,7 +1,8 @@
 """What `Plane` runs in processes of their own: `python -m tests.support.plane_commands`.
 
-Every command prints one JSON value. Loaded by a Celery worker (`-I`) it adds a topic of
-slow work, so that a test can kill the worker in the middle of it.
+With a command's name and arguments it prints one JSON value; without, it takes one command after
+the other. Loaded by a Celery worker (`-I`) it adds a topic of slow work, so that a test can kill
+the worker in the middle of it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from adminapp.outbox.models import OutboxRow  # noqa: E402
 from adminapp.policies import services as policies  # noqa: E402
 from adminapp.policies.models import Policy  # noqa: E402
 from tasks import handlers, jobs  # noqa: E402
+from tests.support.commands import serve  # noqa: E402
 
 SLOW_TOPIC = "slow-work"
 
@@ -221,4 +223,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 if __name__ == "__main__":
-    print(json.dumps(COMMANDS[sys.argv[1]](*sys.argv[2:])))
+    if sys.argv[1:]:
+        print(json.dumps(COMMANDS[sys.argv[1]](*sys.argv[2:])))
+    else:
+        serve(COMMANDS)

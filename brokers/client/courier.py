@@ -159,10 +159,13 @@ class Courier:
             self._wake()
         self._thread.join(timeout + _SEND_TIMEOUT)
         late = TimedOut("timeout", "the publisher was closed; it may still be accepted")
-        for future in self._futures.values():
+        with self._condition:
+            left = list(self._futures.values())
+            self._futures.clear()
+        # Outside of the lock: whoever hears of it may let go of its handle, or publish elsewhere.
+        for future in left:
             if future.set_running_or_notify_cancel():
                 future.set_exception(late)
-        self._futures.clear()
 
     def _wake(self) -> None:
         self._woken = True

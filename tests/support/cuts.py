@@ -8,17 +8,16 @@ agents sent, and under which lease, is read from the bytes that left them.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from brokers.client import BufferFull, Publisher, Refused, TimedOut
 from brokers.simulation.chance import Chance
 from policyengine.bundles import audience
 from tasks.local.activemq import ActiveMQ, write_brokers_file
@@ -40,6 +39,7 @@ from tests.support.cut_plan import (
 )
 from tests.support.data_plane import wait_until
 from tests.support.histories import CONVERGE, History, judge
+from tests.support.noted import publish_noted, read_noted
 from tests.support.tcp_proxy import HELD, TcpProxy
 
 _PATIENCE = 180.0
@@ -203,50 +203,24 @@ class Cuts:
     # who writes down
 
     def _publish(self, name: str) -> None:
-        publisher, under_way = self._world.publisher(name), {}
+        publisher = self._world.publisher(name)
         publisher.wait_ready(_PATIENCE)
+        publish_noted(
+            publisher, name, TYPE, self._readings(name), self.history,
+            stop=self._stop_meters, pause=_PAUSE, patience=_PATIENCE,
+        )  # fmt: skip
+
+    def _readings(self, name: str) -> Iterator[dict[str, Any]]:
         chance = Chance(f"{self._seed}/{name}")
-        number = 0
-        while not self._stop_meters.wait(_PAUSE):
-            number += 1
+        for number in itertools.count(1):
             zone = chance.pick(tuple(self._readers))
-            values = {"id": f"{name}/{number}", "zone": zone, "value": number}
-            self._publish_one(publisher, name, values, under_way)
-        end = time.monotonic() + _PATIENCE
-        while under_way and time.monotonic() < end:
-            time.sleep(0.1)
-
-    def _publish_one(
-        self, publisher: Publisher, name: str, values: dict[str, Any], under_way: dict[str, Any]
-    ) -> None:
-        event = values["id"]
-        self.history.note("published", who=name, event=event, type=TYPE, values=values)
-        try:
-            handle = publisher.publish_nowait(TYPE, values, timeout=5)
-        except (Refused, BufferFull) as error:
-            self.history.note("refused", event=event, reason=str(error))
-            return
-
-        def answered(done: Future[Any]) -> None:
-            error = done.exception()
-            if error is None:
-                self.history.note("accepted", event=event)
-            elif not isinstance(error, TimedOut):  # which says that nobody knows
-                self.history.note("refused", event=event, reason=str(error))
-            under_way.pop(event, None)
-
-        under_way[event] = handle  # its parts are sent again for as long as somebody holds it
-        handle.future.add_done_callback(answered)
+            yield {"id": f"{name}/{number}", "zone": zone, "value": number}
 
     def _read(self, name: str) -> None:
         subscriber = self._world.subscriber(name)
         subscriber.subscribe(TYPE, timeout=_PATIENCE)
         self.history.note("subscribed", who=name, type=TYPE)
-        while not self._end.is_set():
-            event = subscriber.next_event(0.5)
-            if event is not None:
-                values = dict(event.attributes)
-                self.history.note("delivered", who=name, event=values["id"], values=values)
+        read_noted(subscriber, name, self.history, end=self._end)
 
     def _all_subscribed(self) -> bool:
         return self.history.count("subscribed") == len(self._readers)

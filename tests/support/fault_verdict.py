@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from policyengine.bundles import TrustAnchors
+from brokers.adapters.rootfile import load_anchors
 from policyengine.bundles.receipts import verify_receipt
 from policyengine.errors import RejectedError
 from tests.support.fault_domain import DOMAIN
@@ -113,7 +113,7 @@ def judged_receipts(
     revocations: list[dict[str, Any]], anchors: Path, lines: list[Line]
 ) -> list[str]:
     """Every revocation has its receipt, which verifies and says what agents' own logs say."""
-    key = TrustAnchors.from_json(json.loads(anchors.read_text(encoding="utf-8"))).receipt
+    key = load_anchors(anchors).receipt
     wanted = {line["who"] for line in lines if line["what"] == "revoked"}
     problems = [
         f"nothing is kept of the revocation of {name}"

@@ -1,0 +1,44 @@
+"""Rounds of kills of the control plane's own parts, each with a folder, a site and a seed."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.support.faults import Faults
+
+_ROUND = 5
+
+
+def rounds(
+    seed: str, count: int, only: int | None
+) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """What is to be played, one after the other, by names that say all that decides it.
+
+    Args:
+        seed: of all of it.
+        count: how many kills of each kind of part.
+        only: a round to play alone; None for all of them.
+    """
+    for number, start in enumerate(range(0, count, _ROUND)):
+        size = min(_ROUND, count - start)
+        if only in (None, number):
+            each = f"{seed}/control/{number}"
+            yield f"control {each} {size}", partial(_round, each, size)
+
+
+def _round(seed: str, each: int) -> dict[str, Any]:
+    folder = Path(tempfile.mkdtemp(prefix="portcullis-soak-"))
+    try:
+        outcome = vars(Faults(folder, seed, each=each).run())
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other rounds go on
+        outcome = {"seed": seed, "problems": [f"{error!r} {traceback.format_exc()}"]}
+    if outcome["problems"]:
+        return {"what": "control", "folder": str(folder), **outcome}
+    shutil.rmtree(folder)
+    return {"what": "control", **outcome}

@@ -48,7 +48,7 @@ bench-revocation: setup-test ## measure revocations, a rotation, recomputes and 
 bench-data: setup-test ## measure agents on a real ActiveMQ: latency, throughput, growth, memory
 	@exec $(VENV)/python -m benchmarks data $(ARGS)
 
-soak: setup-test ## kill -9 agents, brokers and clients a hundred times each; a hundred partitions; a million changed messages; the oracles at full size
+soak: setup-test ## kill -9 agents, brokers and clients a hundred times each, every part of a site fifty times; a hundred partitions; a million changed messages; the oracles at full size
 	@exec $(VENV)/python -m tests.soak $(ARGS)
 
 password: setup ## give the operator account of `make run` a new random password

@@ -1,5 +1,5 @@
-"""`python -m tests.soak`: a hundred crashes of each kind, a hundred partitions, a million changed
-messages, and the oracles at full size.
+"""`python -m tests.soak`: a hundred crashes of each kind of the data plane and fifty of the control
+plane, a hundred partitions, a million changed messages, and the oracles at full size.
 
 The crashes are played in rounds, each with folders, brokers and a seed of its own, so that a
 round that fails can be played again alone: `python -m tests.soak --seed SEED --only ROUND`.
@@ -12,27 +12,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tasks.local.layout import ROOT
-from tests.soak import partitions
+from tests.soak import control, partitions
+from tests.soak.larger import larger
 from tests.support.crashes import Campaign
 from tests.support.mutation_campaign import campaign
 
 _ORACLE = "tests/property/test_simulation_oracle.py"
 _SAMPLE = "tests/integration/test_oracle_activemq.py"
 _DEATHS = "tests/unit/distribution/test_revocation_deaths.py"
-_ORACLE_SECONDS = 4 * 3600
 _MUTATIONS = 50_000  # of a round
 
 
@@ -41,7 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     options.report.parent.mkdir(parents=True, exist_ok=True)
     # Who names a round wants to see it, whatever came of it before.
-    alone = options.only is not None or options.only_partitions is not None
+    named = (options.only, options.only_partitions, options.only_control)
+    alone = any(number is not None for number in named)
     known = set() if alone else _held_before(options.report)
     tasks = list(_tasks(options))
     held = [key in known for key, _ in tasks]
@@ -75,6 +74,12 @@ def _parser() -> argparse.ArgumentParser:
         "--only-partitions", type=int, help="play this round of partitions alone, nothing else"
     )
     parser.add_argument(
+        "--control", type=int, default=50, help="crashes of each part of a site (50); 0 for none"
+    )
+    parser.add_argument(
+        "--only-control", type=int, help="play this round of them alone, nothing else"
+    )
+    parser.add_argument(
         "--deaths", type=int, default=400, help="writes that die in a revocation; 0 for none"
     )
     parser.add_argument(
@@ -88,6 +93,9 @@ def _tasks(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], dict
     if options.only_partitions is not None:
         yield from partitions.rounds(options.seed, options.partitions, options.only_partitions)
         return
+    if options.only_control is not None:
+        yield from control.rounds(options.seed, options.control, options.only_control)
+        return
     left, number = options.each, 0
     while left > 0:
         kills = min(options.round, left)
@@ -99,6 +107,7 @@ def _tasks(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], dict
         return
     yield from _mutations(options.seed, options.mutations)
     yield from partitions.rounds(options.seed, options.partitions, None)
+    yield from control.rounds(options.seed, options.control, None)
     if options.cases:
         key = f"oracle {options.seed} {options.cases}"
         yield key, partial(_oracle, "oracle", _ORACLE, options.seed, CASES=options.cases)
@@ -155,30 +164,11 @@ def _play(folder: Path, seed: str, kills: int) -> dict[str, Any]:
 
 def _oracle(what: str, test: str, seed: str, **size: int) -> dict[str, Any]:
     """A test of agents against the plain reading of policies, with more cases."""
-    return _larger(what, test, "ORACLE", seed, size)
+    return larger(what, test, "ORACLE", seed, size)
 
 
 def _deaths(seed: str, plays: int) -> dict[str, Any]:
-    return _larger("deaths in revocations", _DEATHS, "DEATHS", seed, {"PLAYS": plays})
-
-
-def _larger(what: str, test: str, name: str, seed: str, size: Mapping[str, int]) -> dict[str, Any]:
-    """A test with more to do than in `make test`."""
-    started = time.monotonic()
-    settings = {f"PORTCULLIS_{name}_{each}": str(value) for each, value in size.items()}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", test, "-q", "-p", "no:cacheprovider"],
-        cwd=ROOT,
-        env={**os.environ, **settings, f"PORTCULLIS_{name}_SEED": seed},
-        capture_output=True,
-        text=True,
-        timeout=_ORACLE_SECONDS,
-        check=False,
-    )
-    seconds = round(time.monotonic() - started, 1)
-    problems = [] if done.returncode == 0 else [done.stdout[-4000:] + done.stderr[-1000:]]
-    sizes = {each.lower(): value for each, value in size.items()}
-    return {"what": what, "seed": seed, **sizes, "seconds": seconds, "problems": problems}
+    return larger("deaths in revocations", _DEATHS, "DEATHS", seed, {"PLAYS": plays})
 
 
 def _note(report: Any, key: str, outcome: dict[str, Any]) -> bool:

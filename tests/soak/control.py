@@ -1,4 +1,7 @@
-"""Rounds of kills of the control plane's own parts, each with a folder, a site and a seed."""
+"""Rounds of kills of all parts of a site, each with a folder and a seed of its own.
+
+The executors of a real Spark cluster are killed beside that, in a test of their own.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.soak.larger import larger
 from tests.support.faults import Faults
 
 _ROUND = 5
+_EXECUTORS = (
+    "tests/spark/test_processes.py"
+    "::test_a_cluster_loses_executors_and_the_driver_and_tells_nobody_a_secret"
+)
 
 
 def rounds(
@@ -30,6 +38,7 @@ def rounds(
         if only in (None, number):
             each = f"{seed}/control/{number}"
             yield f"control {each} {size}", partial(_round, each, size)
+            yield f"executors {each} {size}", partial(_executors, each, size)
 
 
 def _round(seed: str, each: int) -> dict[str, Any]:
@@ -42,3 +51,7 @@ def _round(seed: str, each: int) -> dict[str, Any]:
         return {"what": "control", "folder": str(folder), **outcome}
     shutil.rmtree(folder)
     return {"what": "control", **outcome}
+
+
+def _executors(seed: str, kills: int) -> dict[str, Any]:
+    return larger("executors", _EXECUTORS, "EXECUTORS", seed, {"KILLS": kills})

@@ -1,4 +1,7 @@
-"""The entry point as a process: cut off, resumed, and on a real cluster."""
+"""The entry point as a process: cut off, resumed, and on a real cluster.
+
+PORTCULLIS_EXECUTORS_KILLS sets how many executors die there, PORTCULLIS_EXECUTORS_SEED which.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,21 @@ from urllib.request import urlopen
 import pytest
 from pyspark.sql import SparkSession
 
+from brokers.simulation.chance import Chance
 from policyengine.anonset import size_for
 from spark.snapshots import read_results
 from tests.spark.cases import Case, many_rows
-from tests.support.cluster import spark_cluster
+from tests.support.cluster import Cluster, spark_cluster
 from tests.support.ports import free_port, wait_until
-from tests.support.processes import Running, running
+from tests.support.processes import Running, running, wait_gone
 from tests.support.services import PostgreSQL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 AGENTS = tuple(f"agent-{number}" for number in range(8))
 SUBJECTS = 12_000
+KILLS = int(os.environ.get("PORTCULLIS_EXECUTORS_KILLS", "3"))
+SEED = os.environ.get("PORTCULLIS_EXECUTORS_SEED", "make test")
 
 
 def start(case: Case, *more: str) -> Running:
@@ -151,7 +157,17 @@ def seen_from_outside(case: Case, cluster: Path, ui: bytes) -> bytes:
     return ui + b"".join(path.read_bytes() for path in files)
 
 
-def test_a_cluster_loses_an_executor_and_the_driver_and_tells_nobody_a_secret(
+def kill_executors(case: Case, process: Running, cluster: Cluster) -> None:
+    """One after the other, each as soon as the one before was replaced and an agent finished."""
+    chance = Chance(f"executors/{SEED}")
+    for number in range(KILLS):
+        finished_agents(case, process, number + 1)
+        wait_until(lambda: len(cluster.executors()) == 2, seconds=120, what="both executors")
+        os.kill(victim := chance.pick(cluster.executors()), signal.SIGKILL)
+        wait_gone(victim, seconds=30)
+
+
+def test_a_cluster_loses_executors_and_the_driver_and_tells_nobody_a_secret(
     spark: SparkSession, case: Case, tmp_path: Path, postgresql: PostgreSQL
 ) -> None:
     """Rows come from PostgreSQL, as everything that could leak then is at work."""
@@ -168,11 +184,9 @@ def test_a_cluster_loses_an_executor_and_the_driver_and_tells_nobody_a_secret(
     with spark_cluster(logs) as cluster:
         process = start(remote, "--master", cluster.address, *options)
         try:
-            finished_agents(remote, process, 1)
-            assert len(cluster.executors()) == 2
-            os.kill(cluster.executors()[0], signal.SIGKILL)
+            kill_executors(remote, process, cluster)
             ui = what_the_ui_says(port)
-            finished_agents(remote, process, 3)
+            finished_agents(remote, process, KILLS + 1)
         finally:
             process.process.kill()
             process.process.wait(60)

@@ -24,7 +24,7 @@ from tests.support.histories import History
 from tests.support.noted import publish_noted, read_noted
 
 _STOP = threading.Event()
-_PAUSE = 0.25
+_PAUSE = 0.5
 _PATIENCE = 120.0
 _OWED = 10.0
 """Seconds to wait at the end for answers; who was revoked gets none."""

@@ -215,14 +215,16 @@ class Faults:
 
     def _driver(self, victims: list[str]) -> int:
         """A process that drives Spark; where none comes any more another end asks for one."""
-        end = time.monotonic() + _PATIENCE
+        end, looked = time.monotonic() + _PATIENCE, time.monotonic()
         while not self._end.wait(0.1):
             if found := self.site.drivers():
                 return found[0]
-            state = self._look()
+            if time.monotonic() < looked + 1.0:
+                continue
+            state, looked = self._look(), time.monotonic()
             if state["revocations"] == 0 and victims:
                 self._revoke("end-principal", victims.pop(0), "yes")
-            if time.monotonic() > end:
+            if looked > end:
                 raise TimeoutError(f"no driver of Spark within {_PATIENCE} s: {state}")
         return 0
 
@@ -283,7 +285,7 @@ class Faults:
     def _watch(self) -> None:
         """Note what agents' pages say, as often as that changes."""
         seen: dict[str, int] = {}
-        while not self._end.wait(0.2):
+        while not self._end.wait(0.5):
             for agent in self.site.agents:
                 page = self.site.status(agent).get("domains", {}).get(DOMAIN, {})
                 revision = int(page.get("revision", 0))

@@ -76,13 +76,36 @@ DECISION_DDL: Final = (
 PAIR_DDL: Final = "left string, right string"
 """What belongs together: a policy and a role that it names, a client and a role that it has."""
 PAIR: Final = pa.schema([pa.field("left", pa.string()), pa.field("right", pa.string())])
-REVOKED_DDL: Final = "revocation string, handle string, since long, until long"
-"""A revoked client: its revocation, when that was, and when nothing may reach it any more."""
+REVOKED_DDL: Final = (
+    "revocation string, party string, name string, since long, until long, floor long, "
+    "ended array<struct<action: string, type: string, policy: string, before: long, "
+    "partly: boolean>>"
+)
+"""A client (by handle) or an agent (by name; `party` says which) that lost something: by which
+revocation, when that was, from when on nothing of it may pass, the first revision that knows
+of it, and what ended: an empty action, type or policy is any, `before` the first revision that
+gives it again, `partly` what the policy gives in part still."""
 REVOKED: Final = pa.schema(
     [
         pa.field("revocation", pa.string()),
-        pa.field("handle", pa.string()),
+        pa.field("party", pa.string()),
+        pa.field("name", pa.string()),
         pa.field("since", pa.int64()),
         pa.field("until", pa.int64()),
+        pa.field("floor", pa.int64()),
+        pa.field(
+            "ended",
+            pa.list_(
+                pa.struct(
+                    [
+                        pa.field("action", pa.string()),
+                        pa.field("type", pa.string()),
+                        pa.field("policy", pa.string()),
+                        pa.field("before", pa.int64()),
+                        pa.field("partly", pa.bool_()),
+                    ]
+                )
+            ),
+        ),
     ]
 )

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from django.conf import settings
 
 from adminapp.distribution import activity as service
-from adminapp.distribution import decisionlogs
+from adminapp.distribution import decisionlogs, rights
 from adminapp.distribution.decisionlogs import Opened
 from adminapp.distribution.models import ActivityRun
 from adminapp.identity.models import Domain
@@ -100,6 +100,7 @@ def _carry_out(found: ActivityRun, alive: Callable[[], None], follow: Follow) ->
     count = store(domain)
     expire(domain)
     decisionlogs.expire(domain)
+    rights.expire(domain)
     service.progress(found, "collecting", count, count)
     segments = service.uncounted(domain)
     days = service.days_of(segments, decisionlogs.oldest_kept(domain))
@@ -244,9 +245,12 @@ def _checks(folder: Path) -> Iterator[service.CheckRow]:
             decisions=row["decisions"],
             within=row["within"],
             after=row["after"],
+            unclear=row["unclear"],
+            early=row["early"],
             refused=row["refused"],
             last=row["last"],
-            agents=tuple(row["agents"] or ()),
+            agents=tuple(row["agents"]),
+            contradicting=tuple(row["contradicting"]),
         )
 
 

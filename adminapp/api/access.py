@@ -215,7 +215,7 @@ def _state(domain: Domain, at: datetime | None, name: str | None) -> Reach:
     if name is None:
         return reach.take(domain, at=at)
     row = domain.principals.filter(name=name).first()
-    return reach.take(domain, at=at, principal=row)
+    return reach.take(domain, at=at, only=None if row is None else [row.pk])
 
 
 def _check(state: Reach, asked: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from adminapp.api.fields import DomainField
 from adminapp.api.filters import DomainFilter
 from adminapp.api.pagination import Cursor
 from adminapp.api.throttling import CountedMixin
-from adminapp.distribution import activity, usage
+from adminapp.distribution import activity, evidence, usage
 from adminapp.distribution.models import ActivityDay, ActivityRun
 
 
@@ -113,26 +113,54 @@ class ActivityRunViewSet(ReadViewSet):
 
 
 class AgentCoverageSerializer(serializers.Serializer[Any]):
+    domain = serializers.CharField()
     agent = serializers.CharField()
     through = serializers.DateTimeField(allow_null=True)
     missing_seconds = serializers.FloatField()
     lost = serializers.IntegerField()
+    reasons = serializers.ListField(child=serializers.ChoiceField(evidence.REASONS))
 
 
 class ReceiptCheckSerializer(serializers.Serializer[Any]):
     """A revocation held against agents' decision logs."""
 
     verdict = serializers.ChoiceField(
-        ("off", "waiting", "broken", "unknown", "none"),
-        help_text="`none`: no delivery after `until`, and nothing is missing in the logs; "
-        "`unknown`: none was found, but something is missing; `broken`: there was one.",
+        evidence.VERDICTS,
+        help_text="`none`: nothing passed by what was revoked after `until`, and nothing is "
+        "missing in the logs; `broken`: something did; `unknown`: nothing was found, but it cannot "
+        "be told, see `reasons`; `waiting`: nothing was counted yet; `nothing`: it took away "
+        "nothing that agents decide about; `off`: no logs are kept.",
     )
-    until = serializers.DateTimeField(help_text="From then on nothing may be delivered any more.")
+    reasons = serializers.ListField(
+        child=serializers.ChoiceField(evidence.REASONS),
+        help_text="Why it cannot be told. `unlogged`: a domain kept no logs when it was revoked; "
+        "`expired`: logs of then have left; `unrecorded`: it was revoked under a release that did "
+        "not keep what it took away; `more`: more ended than is held against logs; `unclear`: "
+        "something passed by what ended and by other rights; of an agent `distrusted`: its word is "
+        "no evidence; `silent`: nothing is known of it; `short`: nothing after `until` yet; "
+        "`holes`: a time is missing; `lost`: decisions found no room on its disk.",
+    )
+    until = serializers.DateTimeField(
+        help_text="From then on nothing may pass by what was revoked."
+    )
     through = serializers.DateTimeField(
         allow_null=True, help_text="Until then something is known of every agent."
     )
-    decisions = serializers.IntegerField()
-    within = serializers.IntegerField()
-    after = serializers.IntegerField()
-    refused = serializers.IntegerField()
+    decisions = serializers.IntegerField(help_text="So many were looked at.")
+    within = serializers.IntegerField(help_text="Passed by what was revoked, before `until`.")
+    after = serializers.IntegerField(help_text="The same, later: there must be none.")
+    unclear = serializers.IntegerField(
+        help_text="Passed later, by what was revoked or by other rights: the log does not tell."
+    )
+    early = serializers.IntegerField(
+        help_text="Passed later by other rights, under a policy that the notice put out of use."
+    )
+    refused = serializers.IntegerField(help_text="Refused, where something was lost.")
+    contradicting = serializers.ListField(
+        child=serializers.CharField(), help_text="The agents of what passed after."
+    )
     agents = AgentCoverageSerializer(many=True)
+    settled = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When this was found, where the logs have left since; null is now.",
+    )

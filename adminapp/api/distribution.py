@@ -22,7 +22,7 @@ from adminapp.api.filters import DomainFilter
 from adminapp.api.pagination import Cursor
 from adminapp.api.revoking import ImpactSerializer, RevokedSerializer, RevokeSerializer
 from adminapp.api.throttling import CountedMixin
-from adminapp.distribution import impact, selectors, usage
+from adminapp.distribution import evidence, impact, selectors
 from adminapp.distribution.models import (
     Bundle,
     Notice,
@@ -234,11 +234,8 @@ class RevocationViewSet(ReadViewSet):
     @extend_schema(responses=ReceiptCheckSerializer, filters=False)
     @action(detail=True, methods=["get"], filter_backends=[], pagination_class=None)
     def check(self, request: Request, pk: str | None = None) -> Response:
-        """The revocation held against agents' decision logs; 404 where that cannot be."""
-        found = usage.check(self.get_object())
-        if found is None:
-            raise NotFound("it ended only some rights of a client; logs cannot tell")
-        return Response(ReceiptCheckSerializer(found).data)
+        """The revocation held against agents' decision logs."""
+        return Response(ReceiptCheckSerializer(evidence.check(self.get_object())).data)
 
 
 class JobSerializer(VersionedSerializer):

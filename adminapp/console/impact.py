@@ -43,7 +43,7 @@ def of(principal: Principal, actor: User) -> Impact:
     """The consequences of revoking `principal` now, as it would really go; nothing is changed."""
     domain = principal.domain
     foreseen = rehearsal.foresee(actor=actor, target=endings.principal(principal))
-    found = reach.take(domain, principal=principal)
+    found = reach.take(domain, only=[principal.pk])
     epoch = distribution.encoding_epochs(domain).filter(state="current").first()
     return Impact(
         loses=tuple(found.effective(principal.name)),

@@ -95,7 +95,7 @@ def _detail(
         status=status,
         principal=principal,
         active=principal.state == Principal.State.ACTIVE,
-        access=list(reach.take(domain, principal=principal).effective(principal.name)),
+        access=list(reach.take(domain, only=[principal.pk]).effective(principal.name)),
         roles=sorted(roles.active_roles(principal))
         if principal.state == Principal.State.ACTIVE
         else [],

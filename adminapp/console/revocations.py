@@ -17,7 +17,7 @@ from adminapp.agreements.models import Agreement
 from adminapp.console import words
 from adminapp.console.pages import in_domain, show
 from adminapp.console.tables import RevocationTable, configured
-from adminapp.distribution import receipts, selectors, usage
+from adminapp.distribution import evidence, receipts, selectors
 from adminapp.distribution.models import Revocation, Rollout, RolloutMember
 from adminapp.distribution.selectors import Timeline
 from adminapp.identity.models import Domain
@@ -84,7 +84,7 @@ def detail(request: HttpRequest, domain: Domain, uid: str) -> HttpResponse:
         enforced_by=receipts.enforced_by(revocation),
         now=timezone.now(),
         together=_together(request, revocation),
-        check=usage.check(revocation),
+        check=evidence.check(revocation),
         members=members,
         receipt=json.dumps(timeline.receipt, indent=2, sort_keys=True, ensure_ascii=False)
         if timeline.receipt

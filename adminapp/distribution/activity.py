@@ -18,12 +18,11 @@ from django.utils import timezone
 
 from adminapp.audit import services as audit
 from adminapp.core.errors import Invalid
-from adminapp.distribution import decisionlogs
+from adminapp.distribution import decisionlogs, evidence, rights
 from adminapp.distribution.models import (
     ActivityDay,
     ActivityRun,
     DecisionSegment,
-    Revocation,
     RevocationCheck,
 )
 from adminapp.identity import permissions
@@ -48,12 +47,12 @@ class Context:
     Args:
         policy_roles: (name in bundles, role) pairs.
         client_roles: (handle, role) pairs.
-        revoked: (revocation's uid, handle, since, until), milliseconds since 1970.
+        revoked: who lost what, see `evidence.table`.
     """
 
     policy_roles: tuple[tuple[str, str], ...]
     client_roles: tuple[tuple[str, str], ...]
-    revoked: tuple[tuple[str, str, int, int], ...]
+    revoked: tuple[evidence.Row, ...]
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,12 @@ class CheckRow:
     decisions: int
     within: int
     after: int
+    unclear: int
+    early: int
     refused: int
     last: int
     agents: tuple[str, ...]
+    contradicting: tuple[str, ...]
 
 
 @audit.change
@@ -182,7 +184,7 @@ def context(domain: Domain) -> Context:
     return Context(
         tuple(sorted(policy_roles)),
         tuple(sorted(_client_roles(domain, roles))),
-        tuple(_revoked(domain)),
+        tuple(evidence.table(domain)),
     )
 
 
@@ -200,21 +202,6 @@ def _speaks_of(policy: Policy, role: str) -> bool:
     return f'"{role}"' in policy.expression or f"subject.role.{role}." in policy.expression
 
 
-def _revoked(domain: Domain) -> Iterator[tuple[str, str, int, int]]:
-    found = Revocation.objects.filter(
-        domain=domain, created__gte=decisionlogs.oldest_kept(domain)
-    ).select_related("principal")
-    for row in found:
-        if row.principal is not None and checkable(row):
-            since = _ms(row.created)
-            yield row.uid, row.principal.handle, since, since + domain.lease_seconds * 1000
-
-
-def checkable(revocation: Revocation) -> bool:
-    """Whether it ended all rights of one client, so that any later delivery is one too many."""
-    return revocation.kind == Revocation.Kind.PRINCIPAL and revocation.principal is not None
-
-
 def keep(
     run: ActivityRun,
     segments: Iterable[DecisionSegment],
@@ -229,27 +216,29 @@ def keep(
         ActivityDay.objects.bulk_create(
             [ActivityDay(domain=domain, **vars(row)) for row in usage], batch_size=_CHUNK
         )
-        _keep_checks(domain, list(days), list(checks))
+        _keep_checks(domain, list(days), checks)
         DecisionSegment.objects.filter(pk__in=counted, state=DecisionSegment.State.STORED).update(
             state=DecisionSegment.State.COUNTED
         )
+        evidence.settle(domain)
 
 
-def _keep_checks(domain: Domain, days: list[str], checks: list[CheckRow]) -> None:
-    RevocationCheck.objects.filter(revocation__domain=domain, day__in=days).delete()
-    uids = {row.revocation for row in checks}
-    known = dict(Revocation.objects.filter(uid__in=uids).values_list("uid", "pk"))
+def _keep_checks(domain: Domain, days: list[str], checks: Iterable[CheckRow]) -> None:
+    # What was found of those that are watched no longer stays: it was not counted anew.
+    watched = rights.watched(domain).values_list("revocation__uid", "revocation")
+    known = dict(watched.distinct())
+    stale = RevocationCheck.objects.filter(domain=domain, day__in=days)
+    stale.filter(revocation__in=rights.watched(domain).values("revocation")).delete()
     RevocationCheck.objects.bulk_create(
         [
             RevocationCheck(
                 revocation_id=known[row.revocation],
-                day=row.day,
-                decisions=row.decisions,
-                within=row.within,
-                after=row.after,
-                refused=row.refused,
-                last=row.last,
-                agents=list(row.agents),
+                domain=domain,
+                **{
+                    name: list(value) if isinstance(value, tuple) else value
+                    for name, value in vars(row).items()
+                    if name != "revocation"
+                },
             )
             for row in checks
             if row.revocation in known
@@ -286,7 +275,3 @@ def prune() -> int:
 
 def _day(moment: int) -> date:
     return datetime.fromtimestamp(moment / 1000, UTC).date()
-
-
-def _ms(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)

@@ -24,6 +24,7 @@ from adminapp.distribution import (
     epochs,
     keyepochs,
     numbering,
+    rights,
     rollouts,
     roots,
     stages,
@@ -136,11 +137,15 @@ def _another_follows(old: Bundle) -> bool:
 
 
 def _snapshot(domain_id: int) -> Snapshot:
-    keyepochs.ensure(Domain.objects.get(pk=domain_id))
-    decisionlogs.ensure_key(Domain.objects.get(pk=domain_id))
+    domain = Domain.objects.get(pk=domain_id)
+    keyepochs.ensure(domain)
+    decisionlogs.ensure_key(domain)
+    rights.expire(domain)
     snapshot = steady(domain_id, _read)
     if _make_room(snapshot):
         snapshot = steady(domain_id, _read)
+    # Before any agent can use what it says.
+    rights.note_again(snapshot.again, snapshot.domain.revision)
     names = [agent.name for agent in snapshot.domain.agents]
     for epoch in snapshot.epochs:
         epochs.ensure_keys(epoch, names, snapshot.domain.overlays)
@@ -176,6 +181,7 @@ def _read(domain: Domain) -> Snapshot:
             for one in comparators.of(domain)
         ),
         notices={row["audience"]: row["top"] for row in tops.annotate(top=Max("number"))},
+        again=rights.held_again(domain),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -54,13 +54,17 @@ class PlainComparator:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A domain, its living epochs and its notices, read at one revision."""
+    """A domain, its living epochs and its notices, read at one revision.
+
+    `again` are those who have again what was revoked, see `rights`.
+    """
 
     domain: PlainDomain
     epochs: tuple[EncodingEpoch, ...]
     notices: Mapping[str, int]
     rings: tuple[blindkeys.Ring, ...] = ()
     comparators: tuple[PlainComparator, ...] = ()
+    again: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
     def blind(self) -> BlindPlan:

@@ -144,13 +144,20 @@ class Coverage:
         agent: its name.
         spans: the spans that segments cover, joined, in order.
         through: end of the last of them, or 0.
-        lost: decisions of them that found no room on the agent's disk.
+        losses: of segments with decisions that found no room on the agent's disk their end and
+            how many.
+        serves: whether the agent serves the domain now.
     """
 
     agent: str
     spans: tuple[Span, ...]
     through: int
-    lost: int
+    losses: tuple[tuple[int, int], ...] = ()
+    serves: bool = False
+
+    def lost_since(self, begin: int) -> int:
+        """How many decisions found no room, since a moment."""
+        return sum(number for end, number in self.losses if end > begin)
 
     def missing(self, begin: int, end: int) -> tuple[Span, ...]:
         """The parts of a span that nothing is known of."""
@@ -174,10 +181,13 @@ def coverage(domain: Domain, since: int) -> list[Coverage]:
     rows = DecisionSegment.objects.filter(domain=domain, end__gt=since, state=State.COUNTED)
     for row in rows.defer("data").order_by("begin"):
         held.setdefault(row.agent, []).append(row)
-    return [_coverage(name, held.get(name, [])) for name in sorted(names | held.keys())]
+    return [
+        _coverage(name, held.get(name, []), serves=name in names)
+        for name in sorted(names | held.keys())
+    ]
 
 
-def _coverage(name: str, rows: list[DecisionSegment]) -> Coverage:
+def _coverage(name: str, rows: list[DecisionSegment], *, serves: bool) -> Coverage:
     spans: list[Span] = []
     for row in rows:
         if spans and row.begin <= spans[-1][1]:
@@ -185,7 +195,8 @@ def _coverage(name: str, rows: list[DecisionSegment]) -> Coverage:
         else:
             spans.append((row.begin, row.end))
     through = max((row.end for row in rows), default=0)
-    return Coverage(name, tuple(spans), through, sum(row.lost for row in rows))
+    losses = tuple((row.end, row.lost) for row in rows if row.lost)
+    return Coverage(name, tuple(spans), through, losses, serves)
 
 
 def _report(domain: Domain, row: DecisionSegment) -> DecisionReport:

@@ -113,7 +113,7 @@ def told(target: Target, lost: Iterable[Losses], domains: Iterable[Domain]) -> l
         lost: who lost what.
         domains: `concerned`, as it was before the change.
     """
-    raised = _raised()
+    raised = raised_now()
     if target.kind == Kind.AGENT:
         return _peers(target, raised)
     if target.kind == Kind.MEMBER:
@@ -172,7 +172,8 @@ def _peers(target: Target, raised: Mapping[int, int]) -> list[Told]:
     ]
 
 
-def _raised() -> Mapping[int, int]:
+def raised_now() -> Mapping[int, int]:
+    """The new revision of each domain that the change under way has touched."""
     book = journal.current()
     assert book is not None  # T0 is one change
     return book.raised
@@ -237,6 +238,7 @@ __all__ = [
     "encodings",
     "homes_of",
     "left",
+    "raised_now",
     "states",
     "told",
 ]

@@ -15,7 +15,7 @@ from django.utils import timezone
 from adminapp.audit import selectors as audit
 from adminapp.core.authority import AuthorityError, get_authority
 from adminapp.core.exposition import Gauge
-from adminapp.distribution import roots
+from adminapp.distribution import evidence, roots
 from adminapp.distribution.decisionlogs import Coverage, coverage
 from adminapp.distribution.models import (
     ActivityRun,
@@ -26,7 +26,6 @@ from adminapp.distribution.models import (
     Recipient,
     RecomputeJob,
     Revocation,
-    RevocationCheck,
     Rollout,
 )
 from adminapp.distribution.serving import serving_agents
@@ -40,6 +39,7 @@ BEAT = "beat"
 _RECENT = timedelta(days=1)
 _OPEN = (Revocation.State.COMPLETE, Revocation.State.FAILED)
 _LOOK_BACK = timedelta(days=7)
+_UNVERIFIED = timedelta(days=2)  # logs are counted every day
 
 
 def beat() -> None:
@@ -151,11 +151,14 @@ def _revocations(now: datetime) -> Iterator[Gauge]:
         "portcullis_revocations_past_guarantee",
         "Those whose guarantee has passed while an agent's confirmation is missing.",
     ).add(untold.values("revocation").distinct().count())
-    contradicted = RevocationCheck.objects.filter(after__gt=0).values("revocation").distinct()
     yield Gauge(
         "portcullis_receipts_contradicted",
         "Revocations after which agents' logs show a delivery that was not to be.",
-    ).add(contradicted.count())
+    ).add(evidence.contradicted())
+    yield Gauge(
+        "portcullis_receipts_unverified",
+        "Revocations whose guarantee passed two days ago and that no whole logs speak for yet.",
+    ).add(evidence.unverified(now - _UNVERIFIED))
 
 
 def _jobs(now: datetime) -> Iterator[Gauge]:

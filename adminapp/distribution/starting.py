@@ -10,12 +10,11 @@ from django.db.models import Q
 from django.utils import timezone
 
 from adminapp.audit import services as audit
-from adminapp.core import journal
 from adminapp.core.errors import Invalid
-from adminapp.distribution import delivery, endings, losses, rollouts, timeline
+from adminapp.distribution import delivery, endings, losses, rights, rollouts, timeline
 from adminapp.distribution.endings import Kind, Target
 from adminapp.distribution.losses import NO_FLOORS, Told
-from adminapp.distribution.models import Notice, Revocation, new_uid
+from adminapp.distribution.models import Notice, Revocation, RevokedRight, new_uid
 from adminapp.distribution.serving import domains_of_agent, serving_agents
 from adminapp.identity import guests, permissions
 from adminapp.identity import services as identity
@@ -57,7 +56,8 @@ def revoke_principal(
     domains = losses.concerned(target)
     endings.end(actor, target, reason.strip(), expected_version)
     kept = {"encodings": losses.encodings(domains, [principal.handle])}
-    return _open(actor, target, reason, told, before=kept, uid=uid)
+    gone = rights.of_target(target, domains, losses.raised_now())
+    return _open(actor, target, reason, told, gone, before=kept, uid=uid)
 
 
 @audit.change
@@ -129,7 +129,8 @@ def _begin(
     own = _own_lease(target)
     before = losses.states(target)
     endings.end(actor, target, reason.strip(), version)
-    lost = losses.between(before, losses.states(target), domains)
+    after = losses.states(target)
+    lost = losses.between(before, after, domains)
     told = losses.told(target, lost, domains)
     handles = {handle for each in lost for handle in each.handles or ()}
     if target.principal is not None:
@@ -142,7 +143,11 @@ def _begin(
         kept["encodings"] = losses.encodings(domains, handles)
     if own is not None:
         kept["own_lease"] = own.isoformat()
-    return _open(actor, target, reason, told, before=kept, batch=batch, uid=uid)
+    if before:
+        gone = rights.of_losses(lost, before, after, losses.raised_now())
+    else:
+        gone = rights.of_target(target, domains, losses.raised_now())
+    return _open(actor, target, reason, told, gone, before=kept, batch=batch, uid=uid)
 
 
 def _own_lease(target: Target) -> datetime | None:
@@ -157,13 +162,13 @@ def _open(
     target: Target,
     reason: str,
     told: Iterable[Told],
+    gone: Iterable[RevokedRight],
     *,
     before: dict[str, Any],
     batch: str = "",
     uid: str = "",
 ) -> Revocation:
-    book = journal.current()
-    assert book is not None
+    raised = losses.raised_now()
     revocation = Revocation.objects.create(
         uid=uid or new_uid(),
         domain=target.domain,
@@ -173,19 +178,21 @@ def _open(
         batch=batch,
         actor=actor,
         reason=reason.strip(),
-        revision=book.raised.get(target.domain.pk, 0),
+        revision=raised.get(target.domain.pk, 0),
         before=before,
     )
     _audit(revocation)
     listed = list(told)
-    waits = _write_notices(revocation, listed, book.raised)
+    waits = _write_notices(revocation, listed, raised)
+    own = before.get("own_lease")
+    rights.keep(revocation, gone, datetime.fromisoformat(own) if own else None)
     detail = {"agents": len(listed), **{k: v for k, v in before.items() if k != "encodings"}}
     if target.principal is not None:
         detail["principal"] = target.principal.name
     timeline.note(revocation, "revoked", **detail)
     rollouts.request_advance(target.domain)
-    if "own_lease" in before:
-        waits.append(datetime.fromisoformat(before["own_lease"]) - timezone.now())
+    if own:
+        waits.append(datetime.fromisoformat(own) - timezone.now())
     if waits:
         # Who says nothing is waited for until its last lease has ended, and no longer.
         rollouts.request_advance(target.domain, wait=max(waits) + _SLACK)

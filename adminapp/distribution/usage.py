@@ -1,7 +1,4 @@
-"""What was used and what was not, and whether receipts hold: read off counted decision logs.
-
-INVARIANT: what is missing in the logs is shown as unknown, never as "none".
-"""
+"""What was used and what was not: read off counted decision logs."""
 
 from __future__ import annotations
 
@@ -13,13 +10,7 @@ from typing import Any
 
 from django.db.models import Max, QuerySet, Sum
 
-from adminapp.distribution import activity, decisionlogs
-from adminapp.distribution.models import (
-    ActivityDay,
-    ActivityRun,
-    DecisionSegment,
-    Revocation,
-)
+from adminapp.distribution.models import ActivityDay, ActivityRun
 from adminapp.identity.models import Domain
 from adminapp.policies.models import Policy
 
@@ -79,48 +70,6 @@ class Use:
     def passed(self) -> int:
         """Events that passed, whole or not."""
         return self.granted + self.suppressed
-
-
-@dataclass(frozen=True)
-class AgentCoverage:
-    """What is known of one agent's decisions since a revocation."""
-
-    agent: str
-    through: datetime | None
-    missing_seconds: float
-    lost: int
-
-    @property
-    def whole(self) -> bool:
-        """Whether nothing is missing until then."""
-        return self.through is not None and self.missing_seconds == 0 and self.lost == 0
-
-
-@dataclass(frozen=True)
-class ReceiptCheck:
-    """A revocation held against what agents logged.
-
-    Args:
-        verdict: `off` (no logs are kept), `waiting` (nothing was counted yet), `broken`
-            (deliveries after the guarantee's moment), `unknown` (none were found, but something
-            is missing), `none` (none, and nothing is missing).
-        until: from when on nothing may be delivered any more.
-        through: until when every agent's decisions are known, or None.
-        decisions: how many were looked at.
-        within: what still passed before `until`.
-        after: what passed later; there must be none.
-        refused: what was refused to the revoked party.
-        agents: of each agent what is known.
-    """
-
-    verdict: str
-    until: datetime
-    through: datetime | None
-    decisions: int
-    within: int
-    after: int
-    refused: int
-    agents: tuple[AgentCoverage, ...]
 
 
 @dataclass(frozen=True)
@@ -186,51 +135,6 @@ def runs(domain: Domain) -> QuerySet[ActivityRun]:
 def days(user: Any) -> QuerySet[ActivityDay]:
     """What was counted, of the domains that a user may see, newest first."""
     return ActivityDay.objects.visible_to(user).select_related("domain")
-
-
-def check(revocation: Revocation) -> ReceiptCheck | None:
-    """Hold a revocation against the logs; None where it ended only some rights of a client."""
-    if not activity.checkable(revocation):
-        return None
-    domain = revocation.domain
-    since = int(revocation.created.timestamp() * 1000)
-    until = revocation.created + timedelta(seconds=domain.lease_seconds)
-    found = revocation.checks.aggregate(
-        decisions=Sum("decisions"), within=Sum("within"), after=Sum("after"), refused=Sum("refused")
-    )
-    numbers = {name: value or 0 for name, value in found.items()}
-    agents = tuple(_agent(one, since) for one in decisionlogs.coverage(domain, since))
-    known = [one.through for one in agents if one.through is not None]
-    through = min(known) if agents and len(known) == len(agents) else None
-    counted = DecisionSegment.objects.filter(
-        domain=domain, state=DecisionSegment.State.COUNTED, end__gt=since
-    ).exists()
-    verdict = _verdict(domain, agents, after=numbers["after"], counted=counted, until=until)
-    return ReceiptCheck(verdict, until, through, agents=agents, **numbers)
-
-
-def _verdict(
-    domain: Domain,
-    agents: tuple[AgentCoverage, ...],
-    *,
-    after: int,
-    counted: bool,
-    until: datetime,
-) -> str:
-    if after:
-        return "broken"
-    if not domain.decision_days and not counted:
-        return "off"
-    if not counted:
-        return "waiting"
-    whole = all(one.whole and one.through is not None and one.through > until for one in agents)
-    return "none" if whole else "unknown"
-
-
-def _agent(one: decisionlogs.Coverage, since: int) -> AgentCoverage:
-    missing = sum(last - first for first, last in one.missing(since, max(since, one.through)))
-    through = _moment(one.through) if one.through > since else None
-    return AgentCoverage(one.agent, through, missing / 1000, one.lost)
 
 
 def _days(domain: Domain) -> QuerySet[ActivityDay]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from adminapp.agreements.effect import Opening
 from adminapp.catalog.mapping import EVENT
-from adminapp.identity.models import Domain, Principal
+from adminapp.identity.models import Domain
 from adminapp.policies import columns, crowd, guests, remembered, selectors
 from adminapp.policies.access import (
     Access,
@@ -284,9 +284,7 @@ class Reach:
         return own + guests
 
 
-def take(
-    domain: Domain, *, at: datetime | None = None, principal: Principal | None = None
-) -> Reach:
+def take(domain: Domain, *, at: datetime | None = None, only: Sequence[int] | None = None) -> Reach:
     """What everybody may do in a domain at a moment (now by default).
 
     Roles, policies and appointments are those of the moment; attributes, event types and who has
@@ -294,14 +292,14 @@ def take(
     something begins or ends by itself.
 
     Args:
-        principal: only this one matters: everybody else may be left out.
+        only: primary keys of the principals that matter: everybody else may be left out.
     """
     moment = at or timezone.now()
     known = remembered.find(domain, moment)
     if known is not None:
         return known
-    if principal is not None:
-        return _read(domain, moment, [principal.pk])
+    if only is not None:
+        return _read(domain, moment, only)
     return remembered.keep(domain, moment, lambda fresh: _read(fresh, moment, None))
 
 

@@ -22,7 +22,8 @@ from spark.errors import PipelineError
 from spark.files import exclusive, private_folder, read_json, remove, write_json
 from spark.progress import Progress
 from spark.schemas import DECISION_DDL, PAIR_DDL, REVOKED_DDL
-from spark.transforms.activity import checks, distinct, usage
+from spark.transforms.activity import distinct, usage
+from spark.transforms.checks import checks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

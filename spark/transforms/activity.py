@@ -1,4 +1,4 @@
-"""Agents' decisions to what was used, what was refused, and what revoked clients still got."""
+"""Agents' decisions to what was used and what was refused."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pyspark.sql import functions as f
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_DECIDED: Final = ("publish", "deliver")
-_PASSED: Final = ("granted", "suppressed")
+DECIDED: Final = ("publish", "deliver")
+PASSED: Final = ("granted", "suppressed")
 _NAMED_BY: Final = ("agent", "stream", "sequence", "position")
 _FIELDS: Final = ("date", "outcome", "reason", "count", "at")
 
@@ -39,7 +39,7 @@ def usage(rows: DataFrame, policy_roles: DataFrame, client_roles: DataFrame) -> 
     Returns:
         date, kind, subject, granted, suppressed, refused, last, and `reasons` as a map.
     """
-    decided = rows.filter(f.col("action").isin(*_DECIDED))
+    decided = rows.filter(f.col("action").isin(*DECIDED))
     by_policy = _by_policy(decided)
     parts = [
         _as("policy", by_policy.withColumn("subject", f.col("policy"))),
@@ -52,31 +52,6 @@ def usage(rows: DataFrame, policy_roles: DataFrame, client_roles: DataFrame) -> 
     for part in parts[1:]:
         together = together.unionByName(part)
     return _counted(together)
-
-
-def checks(rows: DataFrame, revoked: DataFrame) -> DataFrame:
-    """What every revoked client still got on each day, of all decisions since its revocation.
-
-    Args:
-        rows: from `distinct`.
-        revoked: columns of `schemas.REVOKED_DDL`.
-
-    Returns:
-        revocation, date, decisions (of anybody, since then), within (passed before `until`),
-        after (passed from `until` on), refused, last (when something passed), agents.
-    """
-    decided = rows.filter(f.col("action").isin(*_DECIDED))
-    since = decided.join(f.broadcast(revoked), f.col("at") >= f.col("since"))
-    own = f.col("client") == f.col("handle")
-    passed = own & f.col("outcome").isin(*_PASSED)
-    return since.groupBy("revocation", "date").agg(
-        f.sum("count").alias("decisions"),
-        _sum_where(passed & (f.col("at") < f.col("until"))).alias("within"),
-        _sum_where(passed & (f.col("at") >= f.col("until"))).alias("after"),
-        _sum_where(own & (f.col("outcome") == "refused")).alias("refused"),
-        f.coalesce(f.max(f.when(passed, f.col("at"))), f.lit(0)).alias("last"),
-        f.sort_array(f.collect_set("agent")).alias("agents"),
-    )
 
 
 def _by_policy(decided: DataFrame) -> DataFrame:
@@ -125,13 +100,14 @@ def _counted(rows: DataFrame) -> DataFrame:
     outcome = f.col("outcome")
     reasons = f.when((outcome == "refused") & (f.col("count") > 0), f.struct("reason", "count"))
     return by_reason.groupBy("date", "kind", "subject").agg(
-        _sum_where(outcome == "granted").alias("granted"),
-        _sum_where(outcome == "suppressed").alias("suppressed"),
-        _sum_where(outcome == "refused").alias("refused"),
-        f.coalesce(f.max(f.when(outcome.isin(*_PASSED), f.col("at"))), f.lit(0)).alias("last"),
+        sum_where(outcome == "granted").alias("granted"),
+        sum_where(outcome == "suppressed").alias("suppressed"),
+        sum_where(outcome == "refused").alias("refused"),
+        f.coalesce(f.max(f.when(outcome.isin(*PASSED), f.col("at"))), f.lit(0)).alias("last"),
         f.map_from_entries(f.collect_list(reasons)).alias("reasons"),
     )
 
 
-def _sum_where(condition: Column) -> Column:
+def sum_where(condition: Column) -> Column:
+    """How many decisions meet a condition; 0 where none does."""
     return f.coalesce(f.sum(f.when(condition, f.col("count"))), f.lit(0))

@@ -65,7 +65,7 @@ def test_reach_agrees_with_asking_one_by_one(db: None, found: Organisation, at: 
         alone = [
             line
             for person in domain.principals.order_by("name")
-            for line in reach.take(domain, at=at, principal=person).effective(person.name)
+            for line in reach.take(domain, at=at, only=[person.pk]).effective(person.name)
         ]
         assert alone == list(state.effective())
 

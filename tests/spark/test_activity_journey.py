@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 from pyspark.sql import SparkSession
 
-from adminapp.distribution import activity, services, usage
+from adminapp.distribution import activity, evidence, services, usage
 from adminapp.distribution.models import ActivityDay, DecisionSegment
 from adminapp.identity import services as identity
 from adminapp.identity.models import Domain, Principal, User
@@ -238,8 +238,7 @@ def test_what_agents_decide_reaches_the_pages(
     assert any(use.last is None and use.since is not None for use in used.values())
     (name,) = usage.of_subscriptions(flights, gone.handle)
     assert name == "all-ua"
-    found = usage.check(revocation.__class__.objects.get(pk=revocation.pk))
-    assert found is not None
+    found = evidence.check(revocation.__class__.objects.get(pk=revocation.pk))
     assert (found.verdict, found.within, found.after) == ("broken", 0, 4)
     assert found.decisions >= 4
 

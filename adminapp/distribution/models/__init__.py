@@ -6,6 +6,7 @@ from adminapp.distribution.models.activity import (
     DecisionKey,
     DecisionSegment,
     RevocationCheck,
+    RevokedRight,
 )
 from adminapp.distribution.models.bundles import Bundle, Comparator, Compilation, Recipient
 from adminapp.distribution.models.deltas import BundleChunk, ContentOutline, SealedWrap
@@ -49,6 +50,7 @@ __all__ = [
     "Revocation",
     "RevocationCheck",
     "RevocationEvent",
+    "RevokedRight",
     "Rollout",
     "RolloutMember",
     "RolloutPlan",

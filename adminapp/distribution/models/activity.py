@@ -132,28 +132,79 @@ class ActivityDay(models.Model):
         return f"{self.kind} {self.subject} on {self.day}"
 
 
-class RevocationCheck(models.Model):
-    """What the decision logs of one day say of one revocation; times as in `DecisionSegment`.
+class RevokedRight(models.Model):
+    """What a revocation took away in one domain, as agents' decision logs are held against it.
 
-    `within` and `after` are deliveries to the revoked party before and after the guarantee's
-    moment; there must be none after.
+    `names` are clients' handles or agents' names; an empty `action`, `type` or `policy` is any.
+    Actions are those of policies, policies are named as in logs, without the last part of an
+    agreement's. `floor` is the domain's first revision that knows of it, `until` the moment from
+    which on nothing of it may pass. `again` says for each name the revision from which on it may
+    pass once more. `partly` is what the same policy gives in part still; with `more` something
+    ended that does not stand here.
+    """
+
+    class Party(models.TextChoices):
+        CLIENT = "client"
+        AGENT = "agent"
+
+    class State(models.TextChoices):
+        WATCHED = "watched"
+        UNLOGGED = "unlogged", "the domain kept no decisions then"
+        EXPIRED = "expired", "decisions of then are not kept any more"
+
+    revocation = models.ForeignKey(Revocation, on_delete=models.CASCADE, related_name="rights")
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="revoked_rights")
+    party = models.CharField(max_length=8, choices=Party, default=Party.CLIENT)
+    names = models.JSONField(default=list)
+    action = models.CharField(max_length=16, blank=True)
+    type = models.CharField(max_length=128, blank=True)
+    policy = models.CharField(max_length=64, blank=True)
+    floor = models.PositiveBigIntegerField(default=0)
+    until = models.DateTimeField()
+    again = models.JSONField(default=dict)
+    partly = models.BooleanField(default=False)
+    more = models.BooleanField(default=False)
+    state = models.CharField(max_length=16, choices=State, default=State.WATCHED)
+
+    class Meta:
+        ordering = ["revocation_id", "id"]
+        indexes = [models.Index(fields=["domain", "state"])]
+
+    def __str__(self) -> str:
+        return f"what {self.revocation} took away in {self.domain}"
+
+
+class RevocationCheck(models.Model):
+    """What one domain's decision logs of one day say of one revocation; times as in
+    `DecisionSegment`.
+
+    `within` and `after` are what passed by what was revoked, before and after the guarantee's
+    moment; there must be none after. `unclear` passed later too, by what ended and by what did
+    not, or by what ended in part; `early` passed later by other rights, under a revision that the
+    notice had put out of use. `contradicting` names the agents of what passed after.
     """
 
     revocation = models.ForeignKey(Revocation, on_delete=models.CASCADE, related_name="checks")
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="receipt_checks")
     day = models.DateField()
     decisions = models.PositiveBigIntegerField(default=0)
     within = models.PositiveBigIntegerField(default=0)
     after = models.PositiveBigIntegerField(default=0)
+    unclear = models.PositiveBigIntegerField(default=0)
+    early = models.PositiveBigIntegerField(default=0)
     refused = models.PositiveBigIntegerField(default=0)
     last = models.PositiveBigIntegerField(default=0)
     agents = models.JSONField(default=list)
+    contradicting = models.JSONField(default=list)
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        ordering = ["revocation_id", "day"]
+        ordering = ["revocation_id", "domain_id", "day"]
         constraints = [
-            models.UniqueConstraint(fields=["revocation", "day"], name="revocation_check_once")
+            models.UniqueConstraint(
+                fields=["revocation", "domain", "day"], name="revocation_check_once"
+            )
         ]
 
     def __str__(self) -> str:
-        return f"check of {self.revocation} on {self.day}"
+        return f"check of {self.revocation} in {self.domain} on {self.day}"

@@ -21,6 +21,7 @@ class Revocation(Versioned):
 
     `principal` is whose rights end, where they are one principal's; `subject` says what exactly
     was ended, without naming a person; `before` is what the receipt compares with at the end.
+    `held_against` is what decision logs said of it when they were last counted.
     """
 
     class Kind(models.TextChoices):
@@ -66,6 +67,7 @@ class Revocation(Versioned):
     epoch_from = models.PositiveIntegerField(null=True, blank=True)
     epoch_to = models.PositiveIntegerField(null=True, blank=True)
     receipt = models.JSONField(null=True, blank=True)
+    held_against = models.JSONField(default=dict, blank=True)
     completed = models.DateTimeField(null=True, blank=True)
 
     objects = DomainScopedQuerySet.as_manager()

@@ -194,7 +194,9 @@ def test_a_receipt_that_logs_speak_against_needs_somebody(
 ) -> None:
     assert "Events passed after" not in browsers["manager"].get("/").content.decode()
     today = timezone.now().date()
-    RevocationCheck.objects.create(revocation=revocation, day=today, decisions=9, after=2)
+    RevocationCheck.objects.create(
+        revocation=revocation, domain=world.flights, day=today, decisions=9, after=2
+    )
     assert "Events passed after United was revoked" in browsers["manager"].get("/").content.decode()
     assert "Events passed" not in browsers["stranger"].get("/").content.decode()
 

@@ -122,11 +122,11 @@ def test_a_segment_that_does_not_open_is_set_aside_and_the_others_go_on(
 
 
 def test_holes_are_known() -> None:
-    held = decisionlogs.Coverage("alpha", ((10, 20), (30, 40)), 40, 0)
+    held = decisionlogs.Coverage("alpha", ((10, 20), (30, 40)), 40)
     assert held.missing(0, 50) == ((0, 10), (20, 30), (40, 50))
     assert held.missing(12, 18) == ()
     assert held.missing(15, 35) == ((20, 30),)
-    assert decisionlogs.Coverage("beta", (), 0, 0).missing(5, 9) == ((5, 9),)
+    assert decisionlogs.Coverage("beta", (), 0).missing(5, 9) == ((5, 9),)
 
 
 def test_coverage_speaks_of_every_agent_and_counts_only_what_was_counted(

@@ -140,7 +140,7 @@ def _certificate(domain: Domain) -> None:
 
 def _contradicted(domain: Domain) -> None:
     RevocationCheck.objects.create(
-        revocation=_revocation(domain), day=timezone.now().date(), after=1
+        revocation=_revocation(domain), domain=domain, day=timezone.now().date(), after=1
     )
 
 

@@ -175,6 +175,18 @@ _TERMS: dict[str, dict[str, Term]] = {
         "full": Term("has all of its agents", "good", "checks"),
         "over": Term("over"),
     },
+    "doubt": {
+        "unlogged": Term("a domain kept no decisions when it was revoked"),
+        "expired": Term("decisions of then are not kept any more"),
+        "unrecorded": Term("it was revoked before what a revocation takes away was kept"),
+        "more": Term("more ended than is held against logs one by one"),
+        "unclear": Term("something passed that the log does not tell from what is still allowed"),
+        "distrusted": Term("the agent is distrusted, so its own word is no evidence"),
+        "silent": Term("nothing is known of an agent"),
+        "short": Term("an agent's log does not reach beyond that moment yet"),
+        "holes": Term("a time is missing in an agent's log"),
+        "lost": Term("decisions found no room on an agent's disk"),
+    },
     "enabled": {"yes": Term("in force", "good", "check"), "no": Term("switched off", "", "minus")},
 }
 

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -18,20 +17,21 @@ from spark.errors import PipelineError
 from spark.jobs.activity import Activity, run
 from spark.schemas import DECISION, PAIR, REVOKED
 from spark.session import REPOSITORY
+from tests.spark import judged
+from tests.spark.judged import day_of, end
 
 DAY = 86_400_000
 START = 1_800_000_000_000 - 1_800_000_000_000 % DAY
 POLICY_ROLES = [("policy-1", "nurse"), ("policy-2", "nurse"), ("policy-2", "doctor")]
 CLIENT_ROLES = [("p-0", "nurse"), ("p-1", "doctor"), ("p-2", "nurse"), ("p-2", "doctor")]
 REVOKED_ROWS = [
-    ("r-1", "p-0", START + DAY // 2, START + DAY // 2 + 30_000),
-    ("r-2", "p-3", START + 5 * DAY, START + 5 * DAY + 30_000),
-]
+    ("r-1", "client", "p-0", START + DAY // 2, START + DAY // 2 + 30_000, 0, [end()]),
+    ("r-2", "client", "p-3", START + 5 * DAY, START + 5 * DAY + 30_000, 0, [end()]),
+    ("r-3", "client", "p-2", START + DAY, START + DAY + 30_000, 8,
+     [end("deliver", "Heat", "policy-2")]),
+    ("r-4", "agent", "beta", START, START + DAY, 0, [end(before=8)]),
+]  # fmt: skip
 DAYS = ("2027-01-15", "2027-01-16", "2027-01-17")
-
-
-def day_of(row):
-    return datetime.fromtimestamp(row["at"] / 1000, UTC).date().isoformat()
 
 
 def random_rows(seed, number):
@@ -110,28 +110,6 @@ def oracle_usage(rows):
     return {place: {**entry, "reasons": dict(entry["reasons"])} for place, entry in table.items()}
 
 
-def oracle_checks(rows):
-    table = {}
-    for uid, handle, since, until in REVOKED_ROWS:
-        for row in rows:
-            if row["action"] == "subscribe" or row["at"] < since:
-                continue
-            entry = table.setdefault(
-                (uid, day_of(row)),
-                {"decisions": 0, "within": 0, "after": 0, "refused": 0, "last": 0, "agents": set()},
-            )
-            entry["decisions"] += row["count"]
-            entry["agents"].add(row["agent"])
-            if row["client"] != handle:
-                continue
-            if row["outcome"] == "refused":
-                entry["refused"] += row["count"]
-                continue
-            entry["within" if row["at"] < until else "after"] += row["count"]
-            entry["last"] = max(entry["last"], row["at"])
-    return {place: {**entry, "agents": sorted(entry["agents"])} for place, entry in table.items()}
-
-
 class Site:
     """A folder of logs with what a run needs."""
 
@@ -191,7 +169,7 @@ def test_counts_are_those_of_plain_python(spark, tmp_path, seed):
     assert run(site.job(), lambda: spark) == len(rows)
     assert spark.conf.get("spark.sql.shuffle.partitions") == pieces
     assert site.usage() == oracle_usage(rows)
-    assert site.checks() == oracle_checks(rows)
+    assert site.checks() == judged.checks(rows, REVOKED_ROWS)
     assert any(entry["after"] for entry in site.checks().values())
 
 

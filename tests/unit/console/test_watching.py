@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from adminapp.catalog.models import AttributeKey
 from adminapp.distribution.models import (
+    DecisionSegment,
     EncodingEpoch,
     Notice,
     PolicyRollout,
@@ -21,10 +22,12 @@ from adminapp.distribution.models import (
     Revocation,
     RevocationCheck,
     RevocationEvent,
+    RevokedRight,
     Rollout,
     RolloutMember,
 )
 from adminapp.distribution.roots import shown as shown_root
+from adminapp.distribution.serving import serving_agents
 from tests.support.audiences import live_authority
 from tests.support.control_plane import World
 
@@ -199,6 +202,53 @@ def test_a_receipt_that_logs_speak_against_needs_somebody(
     )
     assert "Events passed after United was revoked" in browsers["manager"].get("/").content.decode()
     assert "Events passed" not in browsers["stranger"].get("/").content.decode()
+
+
+def _covered(world: World, revocation: Revocation, *agents: str) -> None:
+    begin = int(revocation.created.timestamp() * 1000) - 1
+    for agent in agents:
+        DecisionSegment.objects.create(
+            domain=world.flights, agent=agent, stream="s", sequence=1, begin=begin,
+            end=begin + 10**6, records=0, state="counted",
+        )  # fmt: skip
+
+
+def test_a_receipt_is_held_against_logs_and_what_is_missing_is_said(
+    world: World, browsers: Browsers, revocation: Revocation
+) -> None:
+    def panel() -> str:
+        page = browsers["auditor"].get(f"/d/flights/revocations/{revocation.uid}/")
+        return page.content.decode().split('id="check-title"')[1].split("</section>")[0]
+
+    assert "before what a revocation takes away was kept" in panel()
+    assert "cannot be told" in panel()
+    right = RevokedRight.objects.create(
+        revocation=revocation, domain=world.flights, names=["p-1"], state="unlogged",
+        until=revocation.created + timedelta(seconds=30),
+    )  # fmt: skip
+    assert "nothing can be checked" in panel()
+    right.state = "watched"
+    right.save()
+    assert "No decision since the revocation was counted yet" in panel()
+    served = [agent.name for agent in serving_agents(world.flights)]
+    _covered(world, revocation, "alpha")
+    assert "cannot be told" in panel()
+    assert "nothing is known of an agent" in panel()
+    assert "nothing known</td><td>everything" in panel()
+    _covered(world, revocation, *({"gamma", *served} - {"alpha"}))
+    assert "and nothing is missing" in panel()
+    Recipient.objects.update_or_create(
+        audience="agent:gamma", domain=world.flights, defaults={"state": "contradicts"}
+    )
+    assert "its own word is no evidence" in panel()
+    RevocationCheck.objects.create(
+        revocation=revocation, domain=world.flights, day=timezone.now().date(), decisions=9,
+        after=2, early=3, contradicting=["gamma"],
+    )  # fmt: skip
+    assert "2 too many" in panel()
+    assert "at gamma." in panel()
+    assert "3 passed later by rights that were left" in panel()
+    assert "none" not in panel()
 
 
 # -- keys and the root ---------------------------------------------------------------------------

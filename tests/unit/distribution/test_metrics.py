@@ -27,6 +27,7 @@ from adminapp.distribution.models import (
     RecomputeJob,
     Revocation,
     RevocationCheck,
+    RevokedRight,
     Rollout,
 )
 from adminapp.enrolment.models import Certificate, Enrolment, EnrolmentToken
@@ -144,6 +145,12 @@ def _contradicted(domain: Domain) -> None:
     )
 
 
+def _unverified(domain: Domain) -> None:
+    RevokedRight.objects.create(
+        revocation=_revocation(domain), domain=domain, until=ago(days=3), names=["p-1"]
+    )
+
+
 STATES: dict[str, Callable[[Domain], Any]] = {
     "OutboxStuck": _outbox,
     "OutboxFailed": lambda _: OutboxRow.objects.create(topic="t", key="f", state="failed"),
@@ -165,6 +172,7 @@ STATES: dict[str, Callable[[Domain], Any]] = {
     "RevocationPastGuarantee": lambda d: _notice(d, state="sent", sent_at=timezone.now()),
     "RevocationUnfinished": _revocation,
     "ReceiptContradicted": _contradicted,
+    "ReceiptsUnverified": _unverified,
     "JobsFailed": lambda d: ActivityRun.objects.create(
         domain=d, cause="x", state="failed", finished=ago(hours=1)
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from django.test import Client
 from pyspark.sql import SparkSession
 
 from adminapp.distribution import activity, evidence, services, usage
-from adminapp.distribution.models import ActivityDay, DecisionSegment
+from adminapp.distribution.models import ActivityDay, DecisionSegment, Revocation
+from adminapp.distribution.serving import serving_agents
 from adminapp.identity import services as identity
 from adminapp.identity.models import Domain, Principal, User
 from adminapp.policies.models import Policy
@@ -116,11 +117,12 @@ class Field:
         self.clock = Clock(time.time() - 600)
         self.site = Site(plane, domain)
         self.agents = {}
-        for name in self.site.agents:
+        for name in serving_agents(Domain.objects.get(name=domain)).values_list("name", flat=True):
             place = folder / name
             place.mkdir()
             self.agents[name] = RealAgent(self.site, name, place, self.broker, self.clock)
         self.published = 0
+        self.event: dict[str, Any] = FLIGHT
 
     def subscribe(self, name: str, event_type: str) -> None:
         handle = Principal.objects.get(name=name).handle
@@ -133,7 +135,7 @@ class Field:
     def publish(self, name: str, event_type: str, **values: Any) -> None:
         handle = Principal.objects.get(name=name).handle
         self.published += 1
-        event = FLIGHT | values
+        event = self.event | values
         for part in (0, 1):
             try:
                 body = publication(
@@ -164,9 +166,25 @@ class Field:
         self.broker.queues[REQUESTS_QUEUE].clear()
         return bodies
 
+    def refresh(self) -> None:
+        """Have every agent take what was made for it."""
+        self.plane.settle()
+        for agent in self.agents.values():
+            agent.refresh()
+
     def close(self) -> None:
         for agent in self.agents.values():
             agent.close()
+
+
+def backdate(revocation: Revocation, seconds: float) -> None:
+    """Put T0 at a moment of the agents' clock."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    Revocation.objects.filter(pk=revocation.pk).update(created=moment)
+    for right in revocation.rights.select_related("domain"):
+        right.until = moment + timedelta(seconds=right.domain.lease_seconds)
+        right.save()
+    revocation.refresh_from_db()
 
 
 def in_this_session(spark: SparkSession) -> Callable[..., int]:
@@ -210,7 +228,7 @@ def test_what_agents_decide_reaches_the_pages(
         field.publish("ewr", "Departure")
     gone = Principal.objects.get(name="UA")
     revocation = services.revoke_principal(actor=None, principal=gone, reason="left")
-    type(revocation).objects.filter(pk=revocation.pk).update(created=_moment(field.clock.time - 60))
+    backdate(revocation, field.clock.time - 60)
     # This agent lies: it was told, and delivers on. Its own log gives it away.
     field.publish("ewr", "Departure")
     bodies = field.ship()
@@ -258,7 +276,3 @@ def test_what_agents_decide_reaches_the_pages(
     task.run(again.pk, beat=lambda: None, follow=in_this_session(spark))
     after = list(ActivityDay.objects.order_by("pk").values_list("subject", "granted", "refused"))
     assert sorted(after) == sorted(before)
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

@@ -1,5 +1,12 @@
 import django.db.models.deletion
 from django.db import migrations, models
+from django.db.models import F
+
+
+def leave_own(apps, schema_editor):
+    """Going back: a release before knows checks of the revocation's own domain alone."""
+    check = apps.get_model("distribution", "RevocationCheck")
+    check.objects.exclude(domain=F("revocation__domain")).delete()
 
 
 class Migration(migrations.Migration):
@@ -23,4 +30,5 @@ class Migration(migrations.Migration):
             model_name="revocationcheck",
             constraint=models.UniqueConstraint(fields=("revocation", "domain", "day"), name="revocation_check_once"),
         ),
+        migrations.RunPython(migrations.RunPython.noop, leave_own),
     ]

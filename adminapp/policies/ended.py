@@ -55,12 +55,14 @@ def ended(before: Reach, after: Reach, losses: Iterable[Access]) -> list[Ended]:
     for line in losses:
         slots = lost.setdefault((line.agreement, line.domain), {})
         slots.setdefault((line.action, line.type), set()).add(line.handle)
-    left = {part.number: part for part in after.parts}
+    left = {part.number: _Part(part) for part in after.parts}
     return [
         found
         for part in before.parts
-        for (action, name), handles in lost.get((part.agreement, part.crowd.domain), {}).items()
-        for found in _of_slot(part, left.get(part.number), (action, name), sorted(handles))
+        if (slots := lost.get((part.agreement, part.crowd.domain)))
+        for known in (_Part(part),)
+        for slot, handles in slots.items()
+        for found in _of_slot(known, left.get(part.number), slot, sorted(handles))
     ]
 
 
@@ -72,50 +74,67 @@ def giving(
     handles: Sequence[str],
 ) -> frozenset[str]:
     """To which of some principals a policy gives something of a type, on a condition at least."""
-    held = _having(part, part.chosen(action, type, None, policy), handles)
-    return frozenset(_those(handles, held))
+    asked = _Part(part).asked(handles)
+    return frozenset(_those(handles, asked.have(part.chosen(action, type, None, policy))))
 
 
 def _of_slot(
-    before: Reach, after: Reach | None, slot: tuple[str, str], handles: list[str]
+    before: _Part, after: _Part | None, slot: tuple[str, str], handles: list[str]
 ) -> Iterator[Ended]:
-    nobody = np.zeros(len(handles), dtype=np.bool_)
-    chosen = before.chosen(*slot, None).tolist()
-    for policy in sorted({before.grants[index].rule.policy for index in chosen}):
-        touched, still = nobody.copy(), nobody
-        now = np.array([], dtype=np.intp)
-        if after is not None:
-            now = after.chosen(*slot, None, policy)
-            still = _having(after, now, handles)
+    old = before.asked(handles)
+    new = None if after is None else after.asked(handles)
+    chosen = before.reach.chosen(*slot, None).tolist()
+    for policy in sorted({before.reach.grants[index].rule.policy for index in chosen}):
+        nobody = np.zeros(len(handles), dtype=np.bool_)
+        now = [] if new is None else new.reach.chosen(*slot, None, policy).tolist()
+        still = nobody if new is None else new.have(now)
+        touched = nobody.copy()
         for index in chosen:
-            grant = before.grants[index]
+            grant = before.reach.grants[index]
             if grant.rule.policy != policy:
                 continue
-            had = _having(before, [index], handles)
-            if after is not None and not grant.way.joins:
+            had = old.have([index])
+            if new is not None and not grant.way.joins:
                 # With joins it may stand for fewer values, which nobody can tell from here.
-                same = [each for each in now.tolist() if after.grants[each].key == grant.key]
-                had &= ~_having(after, same, handles)
+                same = [each for each in now if new.reach.grants[each].key == grant.key]
+                had &= ~new.have(same)
             touched |= had
         if touched.any():
             yield Ended(
                 *slot,
                 policy,
-                before.number,
+                before.reach.number,
                 tuple(_those(handles, touched & ~still)),
                 tuple(_those(handles, touched & still)),
             )
 
 
-def _having(part: Reach, grants: Sequence[int] | NDArray[np.intp], handles: Sequence[str]) -> _Bits:
-    """Which of some principals have one of some grants."""
-    places = {handle: place for place, handle in enumerate(part.crowd.handles)}
-    at = np.array([places.get(handle, -1) for handle in handles], dtype=np.intp)
-    if not len(grants) or not len(at) or not part.crowd.count:
-        return np.zeros(len(at), dtype=np.bool_)
-    union = np.bitwise_or.reduce(part.matrix[np.asarray(grants, dtype=np.intp)], axis=0)
-    found: _Bits = (union[at >> 3] >> (7 - (at & 7)) & 1).astype(np.bool_)
-    return found & (at >= 0)
+class _Part:
+    """The domain's own principals, or those of an agreement, by handle."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.reach = reach
+        self._places = {handle: place for place, handle in enumerate(reach.crowd.handles)}
+
+    def asked(self, handles: Sequence[str]) -> _Asked:
+        """Some of them; who is none of them has nothing."""
+        places = (self._places.get(handle, -1) for handle in handles)
+        return _Asked(self.reach, np.fromiter(places, dtype=np.intp, count=len(handles)))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    reach: Reach
+    places: NDArray[np.intp]
+
+    def have(self, grants: Sequence[int] | NDArray[np.intp]) -> _Bits:
+        """Which of them have one of some grants."""
+        at = self.places
+        if not len(grants) or not self.reach.crowd.count:
+            return np.zeros(len(at), dtype=np.bool_)
+        rows = self.reach.matrix[np.asarray(grants, dtype=np.intp)]
+        found: _Bits = (rows[:, at >> 3] >> (7 - (at & 7)) & 1).any(axis=0)
+        return found & (at >= 0)
 
 
 def _those(handles: Sequence[str], held: _Bits) -> Iterator[str]:

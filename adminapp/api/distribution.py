@@ -177,6 +177,7 @@ class RevocationFilter(DomainFilter):
     state = filters.ChoiceFilter(choices=Revocation.State.choices)
     kind = filters.ChoiceFilter(choices=Revocation.Kind.choices)
     batch = filters.CharFilter()
+    uid = filters.CharFilter(help_text="As receipts name it.")
     principal = filters.NumberFilter(field_name="principal_id")
 
 

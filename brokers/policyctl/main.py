@@ -270,6 +270,8 @@ def _add_receipts(commands: argparse._SubParsersAction[Parser]) -> None:
         required=True,
         help="trust anchors; more than once where the authority's keys have changed since",
     )
+    held = _command(below, "check", receipts.check)
+    held.add_argument("file", type=Path, help="a receipt, as it was downloaded")
 
 
 def _add_aliases(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -1,4 +1,7 @@
-"""`receipt verify`: check a revocation's receipt without the server, and say what it proves."""
+"""`receipt verify`: check a revocation's receipt without the server, and say what it proves.
+
+`receipt check`: ask the server what agents' decision logs say of it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 
 from brokers.adapters.brokers_file import ConfigurationError
 from brokers.adapters.rootfile import load_anchors
+from brokers.policyctl.api import Api
 from brokers.policyctl.errors import Exit, Stop
 from brokers.policyctl.output import Output
 from policyengine.bundles import verify_receipt
@@ -19,6 +23,17 @@ MAX_BYTES = 2**26
 _REFUSED = {
     "malformed": "this is no receipt",
     "signature": "this is not what the authority signed: it was changed, or signed by another one",
+}
+
+_ENDS = {"none": Exit.OK, "nothing": Exit.OK, "broken": Exit.REFUSED}
+_SAID = {
+    "none": "nothing passed by what was revoked after {until}, and nothing is missing",
+    "broken": "{after} events passed by what was revoked after {until}, at {contradicting}",
+    "unknown": "nothing was found that passed by what was revoked after {until}, but it cannot be "
+    "told: {reasons}",
+    "waiting": "no decision since the revocation was counted yet",
+    "nothing": "it took away nothing that agents decide about",
+    "off": "agents kept no decision logs when it was revoked: nothing can be checked",
 }
 
 
@@ -33,6 +48,25 @@ def verify(out: Output, args: argparse.Namespace) -> Exit:
     for line in told(body):
         out.text(line)
     return Exit.OK
+
+
+def check(api: Api, out: Output, args: argparse.Namespace) -> Exit:
+    """Say what agents' decision logs say of a receipt; ends with 3 where they speak against it."""
+    document = _read(args.file)
+    body = document.get("body") if isinstance(document, dict) else None
+    uid = body.get("revocation") if isinstance(body, dict) else None
+    if not isinstance(uid, str):
+        raise Stop(Exit.REFUSED, f"refused: {_REFUSED['malformed']}")
+    rows = api.get("/revocations", [("uid", uid)]).json()["results"]
+    if not rows:
+        raise Stop(Exit.ERROR, "the server knows no such revocation, or does not show it to you")
+    found = api.get(f"/revocations/{rows[0]['id']}/check").json()
+    if out.for_people:
+        for line in held_against(found):
+            out.text(line)
+    else:
+        out.data(found)
+    return _ENDS.get(found["verdict"], Exit.PENDING)
 
 
 def _receipt_key(path: Path) -> bytes:
@@ -136,3 +170,20 @@ def _replaced(body: Mapping[str, Any]) -> Iterator[str]:
     for key in body.get("keys_replaced", ()):
         ref, _, number = str(key).rpartition(" ")
         yield f"key `{ref}` was replaced; its epoch is {number} now"
+
+
+def held_against(found: Mapping[str, Any]) -> Iterator[str]:
+    """What decision logs say, in sentences.
+
+    Args:
+        found: as the server answers.
+    """
+    told = {**found, **{name: ", ".join(found[name]) for name in ("contradicting", "reasons")}}
+    yield _SAID.get(found["verdict"], found["verdict"]).format_map(told)
+    if not found["decisions"]:
+        return
+    yield f"decisions looked at: {found['decisions']}; refused: {found['refused']}"
+    for one in found["agents"]:
+        known = f"known until {one['through']}" if one["through"] else "nothing known"
+        doubts = f" ({', '.join(one['reasons'])})" if one["reasons"] else ""
+        yield f"agent `{one['agent']}` in `{one['domain']}`: {known}{doubts}"

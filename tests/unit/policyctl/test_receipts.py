@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from brokers.policyctl.errors import Exit
+from brokers.policyctl.http import Answer, Call, Progress
 from policyengine.bundles import TrustAnchors, sign_receipt
 from policyengine.primitives.signatures import generate_signing_key, sign
-from tests.support.policyctl import Ended, policyctl
+from tests.support.policyctl import Ended, answer, policyctl
 
 BODY: dict[str, Any] = {
     "revocation": "0" * 32,
@@ -188,3 +189,63 @@ def test_files_that_are_not_there(office: Office, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.json"
     wrong.write_text("{}")
     assert office.verify(office.signed(BODY), "--anchors", str(wrong)).code == Exit.ERROR
+
+
+# -- held against logs ---------------------------------------------------------------------------
+
+CHECK: dict[str, Any] = {
+    "verdict": "none",
+    "reasons": [],
+    "until": "2030-01-01T00:00:30Z",
+    "decisions": 12,
+    "after": 0,
+    "refused": 2,
+    "contradicting": [],
+    "agents": [{"agent": "alpha", "domain": "heating", "through": "2030-01-02", "reasons": []}],
+}
+
+
+class Logs:
+    """A server that knows one revocation, and what logs say of it."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.check = {**CHECK, **changes}
+
+    def send(self, call: Call, progress: Progress | None = None) -> Answer:
+        if call.path == "/revocations":
+            known = ("uid", BODY["revocation"]) in call.query
+            return answer(200, {"results": [{"id": 7}] if known else [], "next": None})
+        assert call.path == "/revocations/7/check"
+        return answer(200, self.check)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "words"),
+    [
+        ({}, Exit.OK, ("nothing is missing", "12", "known until 2030-01-02")),
+        ({"verdict": "nothing", "decisions": 0}, Exit.OK, ("nothing that agents decide",)),
+        (
+            {"verdict": "broken", "after": 3, "contradicting": ["beta"]},
+            Exit.REFUSED,
+            ("3 events passed", "beta"),
+        ),
+        ({"verdict": "unknown", "reasons": ["holes"]}, Exit.PENDING, ("cannot be told: holes",)),
+        ({"verdict": "waiting", "decisions": 0}, Exit.PENDING, ("counted yet",)),
+        ({"verdict": "off", "decisions": 0}, Exit.PENDING, ("no decision logs",)),
+    ],
+)
+def test_a_receipt_is_held_against_logs(
+    tmp_path: Path, changes: dict[str, Any], code: Exit, words: tuple[str, ...]
+) -> None:
+    kept = tmp_path / "receipt.json"
+    kept.write_text(json.dumps({"body": BODY, "signature": "AA"}))
+    done = policyctl("receipt", "check", str(kept), transport=Logs(**changes))
+    assert done.code == code, done.err
+    assert all(word in done.out for word in words), done.out
+
+
+def test_what_is_no_receipt_or_not_known_is_said(tmp_path: Path) -> None:
+    kept = tmp_path / "receipt.json"
+    for text, code in (("[]", Exit.REFUSED), ('{"body": {"revocation": "1"}}', Exit.ERROR)):
+        kept.write_text(text)
+        assert policyctl("receipt", "check", str(kept), transport=Logs()).code == code

@@ -16,7 +16,7 @@ from adminapp.distribution import activity, evidence, services, usage
 from adminapp.distribution.models import ActivityDay, DecisionSegment, Revocation
 from adminapp.distribution.serving import serving_agents
 from adminapp.identity import services as identity
-from adminapp.identity.models import Domain, Principal, User
+from adminapp.identity.models import Agent, Domain, Principal, User
 from adminapp.policies.models import Policy
 from brokers.adapters.decisions import DecisionFolder
 from brokers.adapters.files import SubscriptionFile
@@ -184,6 +184,7 @@ def backdate(revocation: Revocation, seconds: float) -> None:
     for right in revocation.rights.select_related("domain"):
         right.until = moment + timedelta(seconds=right.domain.lease_seconds)
         right.save()
+    Agent.objects.filter(registered_at__gt=moment).update(registered_at=moment)
     revocation.refresh_from_db()
 
 

@@ -12,7 +12,7 @@ def leave_own(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("distribution", "0012_revoked_rights"),
+        ("distribution", "0013_rights_of_before"),
         ("identity", "0008_domain_decision_days"),
     ]
 

@@ -13,6 +13,7 @@ from policyengine.bundles import (
     REQUESTS_QUEUE,
     Acknowledgement,
     LeaseRequest,
+    Request,
     sign_ack,
     sign_lease_request,
 )
@@ -86,7 +87,11 @@ class ControlSender:
 
     def acknowledge(self, ack: Acknowledgement) -> None:
         """Sign an acknowledgement and keep it for the broker."""
-        self._outbox.append(sign_ack(ack, self._signing_key).encode())
+        self.say(sign_ack(ack, self._signing_key))
+
+    def say(self, request: Request) -> None:
+        """Keep a signed request for the broker."""
+        self._outbox.append(request.encode())
 
     def when(self, settled: Callable[[], bool], send: Callable[[], None]) -> None:
         """Acknowledge later: once earlier work is over."""

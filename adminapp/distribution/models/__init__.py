@@ -16,6 +16,7 @@ from adminapp.distribution.models.epochs import (
     EncodingEpoch,
     EncodingKey,
 )
+from adminapp.distribution.models.filters import FilterReader
 from adminapp.distribution.models.history import Enforcement
 from adminapp.distribution.models.pulses import Pulse
 from adminapp.distribution.models.recompute import RecomputeJob
@@ -41,6 +42,7 @@ __all__ = [
     "EncodingEpoch",
     "EncodingKey",
     "Enforcement",
+    "FilterReader",
     "Notice",
     "PolicyRollout",
     "Pulse",

@@ -72,12 +72,12 @@ class FilterKeyMixin:
     """What can be asked of a principal's filters."""
 
     @extend_schema(methods=["GET"], responses=ReadingSerializer)
-    @extend_schema(methods=["PUT"], request=ReadingSerializer, responses=ReadingSerializer)
-    @action(detail=True, methods=["get", "put"], filter_backends=[])
+    @extend_schema(methods=["POST"], request=ReadingSerializer, responses=ReadingSerializer)
+    @action(detail=True, methods=["get", "post"], filter_backends=[])
     def reading(self: Any, request: Request, pk: str | None = None) -> Response:
         """Whether the principal's client reads by keys for its filters alone."""
         principal = self.get_object()
-        if request.method == "PUT":
+        if request.method == "POST":
             serializer = ReadingSerializer(data=request.data)
             serializer.is_valid(raise_exception=True)
             on = serializer.validated_data["by_filters"]

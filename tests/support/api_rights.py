@@ -150,7 +150,7 @@ TABLE: dict[str, Entry] = {
         MANAGERS, {"type": "Flight", "attributes": ["carrier"]}, (200,)
     ),
     "GET /principals/{id}/reading": Entry(MEMBERS),
-    "PUT /principals/{id}/reading": Entry(MANAGERS, {"by_filters": True}, (200,)),
+    "POST /principals/{id}/reading": Entry(MANAGERS, {"by_filters": True}, (200,)),
     # Only a revoked one can be erased.
     "POST /principals/{id}/erase": Entry(
         MANAGERS, {"confirm": "United", "reason": "asked for"}, (200, 400, 409)

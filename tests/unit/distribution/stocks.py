@@ -13,34 +13,18 @@ from policyengine.blind import RoutedBlind
 from policyengine.bundles.model import AgentContent, ClientContent
 from tests.support.audiences import Plane
 from tests.support.blind_reading import publish, receive
+from tests.support.markets import QUOTE, priced
 from tests.unit.distribution.conftest import SAMPLES, load, register_agents, register_clients
 
-QUOTE = {"exchange": "NASDAQ", "sym": "IBM", "price": 12, "volume": 300}
 CUSTOMERS = ("small-investor", "pension-fund")
 EXCHANGES = ("nasdaq", "nyse")
-PRICES = """
----
-object: policy
-domain: stocks
-name: prices for premium customers
-title: Prices are for premium customers alone
-action: subscribe
-event_type: Quote
-expression: subject.role == "premium"
-attributes: [price]
-"""
 
 
 @pytest.fixture
 def market(plane: Plane, tmp_path: Path) -> Domain:
     """The news service, where prices are for premium customers alone."""
-    text = (SAMPLES / "stocks.yaml").read_text()
-    everything = 'event_type: Quote\nexpression: subject.role == "customer"\n'
-    assert text.count(everything) == 1
-    text = text.replace(everything, f"{everything}attributes: [exchange, sym, volume]\n")
-    (tmp_path / "stocks.yaml").write_text(text + PRICES)
     register_agents(plane)
-    load_files([tmp_path / "stocks.yaml"])
+    load_files([priced(tmp_path)])
     register_clients(plane, "stocks")
     plane.settle()
     return Domain.objects.get(name="stocks")

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 from rest_framework.test import APIClient
 
 from adminapp.audit.models import Entry
@@ -464,9 +466,13 @@ def test_managers_say_who_reads_by_filters(site: Site, market: Domain) -> None:
     api = APIClient()
     api.force_login(boss, backend="adminapp.identity.backends.ThrottledBackend")
     url = f"/api/v1/principals/{row(FUND).pk}/reading"
+    page = Client()
+    page.force_login(boss, backend="adminapp.identity.backends.ThrottledBackend")
+    shown = reverse("console:principal", args=["stocks", FUND])
     assert api.get(url).json() == {"by_filters": False}
     for on in (True, True, False):
         assert api.post(url, {"by_filters": on}, format="json").json() == {"by_filters": on}
+        assert (b"Reads by filters" in page.get(shown).content) is on
     entries = Entry.objects.filter(action="reading.changed").order_by("sequence")
     assert [(one.object_name, one.after["by_filters"]) for one in entries] == [
         (FUND, True),

@@ -335,7 +335,7 @@ class ControlLink:
 
     def say(self, request: Request) -> None:
         """Send a signed request once the broker takes it; on the thread that steps."""
-        self._sender.say(request)
+        self._sender.say(request, self._clock.wall())
 
     def _take_roots(self, control: Control) -> None:
         now = max(self._clock.wall(), self.now())

@@ -127,9 +127,8 @@ class _Filter:
         return set(policy.blind.epochs) - set(self.keys)
 
     def wait(self, now: float) -> None:
-        """Ask again later, and later still the next time."""
+        """Ask again later; the pause grew when it was asked for."""
         self.not_before = now + self.pause
-        self.pause = min(self.pause * 2, _LONGEST_PAUSE)
 
 
 class FilterKeys:
@@ -181,7 +180,8 @@ class FilterKeys:
             if wanted.kept and wanted.keys:
                 return wanted.shown()
             # Refused before, or nothing heard: ask now.
-            wanted.under, wanted.refusal, wanted.not_before = -1, None, float("-inf")
+            wanted.under, wanted.refusal = -1, None
+            wanted.pause, wanted.not_before = AGAIN_SECONDS, float("-inf")
             self._told.wait_for(
                 lambda: wanted.keys or isinstance(wanted.refusal, NotAuthorised),
                 max(0.0, end - time.monotonic()),
@@ -219,7 +219,9 @@ class FilterKeys:
 
     def _ask(self, wanted: _Filter, policy: ClientPolicy, now: float) -> None:
         wanted.request, wanted.asking = fresh_identifier(), policy.revision
+        # Nobody may be there to answer: ask ever more rarely.
         wanted.not_before = now + max(ANSWER_SECONDS, wanted.pause)
+        wanted.pause = min(wanted.pause * 2, _LONGEST_PAUSE)
         event_type, attributes = wanted.name
         request = FilterRequest(
             audience=self._address,

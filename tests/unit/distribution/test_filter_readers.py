@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -369,6 +370,24 @@ def test_keys_survive_a_restart_under_the_clients_own_key(site: Site) -> None:
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     with pytest.raises(ProfileError):
         site.reader(FUND)
+
+
+def test_who_is_not_answered_asks_ever_more_rarely(site: Site) -> None:
+    fund = site.by_filters(FUND)
+    fund.ask("price")
+    again = site.reader(FUND)
+    moments = []
+    for moment in range(1200):
+        again.clock.time += 1
+        again.filters.step()
+        moments += [moment] * len(again.said)
+        again.said.clear()
+    pauses = [later - earlier for earlier, later in pairwise(moments)]
+    assert moments[0] == 0
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (10, 300)
+    # What it held it holds.
+    assert again.read(quoted(site.plane))[0] == {"price": 12}
 
 
 def test_what_is_being_made_is_asked_for_again(site: Site) -> None:

@@ -86,6 +86,12 @@ def _send_notices(notices: Sequence[int], sender: SenderFactory) -> None:
         services.notices_sent(notices)
 
 
+def _filter_key(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> None:
+    parcel = services.filter_answer(payload)
+    if parcel is not None:
+        sender().send(parcel.queue, parcel.body)
+
+
 def _advance(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) -> None:
     services.advance_domain(payload["domain"])
 
@@ -113,6 +119,7 @@ _HANDLERS: Mapping[str, Callable[[Mapping[str, Any], SenderFactory, Beat], None]
     "rebuild": _rebuild,
     "push": _push,
     "notice": _notice,
+    "filter-key": _filter_key,
     "advance": _advance,
     "recompute": _recompute,
     "activity": _activity,

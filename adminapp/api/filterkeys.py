@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from adminapp.api.base import StrictSerializer
 from adminapp.distribution import filterkeys
+from policyengine.bundles import MOST_ATTRIBUTES
 from policyengine.primitives.canonical import b64
 
 
@@ -22,7 +23,7 @@ class FilterSerializer(StrictSerializer):
     attributes = serializers.ListField(
         child=serializers.CharField(max_length=64),
         min_length=1,
-        max_length=filterkeys.MOST,
+        max_length=MOST_ATTRIBUTES,
         help_text="Names of the attributes that the filter tests.",
     )
 
@@ -59,8 +60,30 @@ class FilterAnswerSerializer(serializers.Serializer[filterkeys.FilterAnswer]):
     key = FilterKeySerializer(allow_null=True)
 
 
+class ReadingSerializer(StrictSerializer):
+    """How a client gets the keys of hidden attributes."""
+
+    by_filters = serializers.BooleanField(
+        help_text="Whether it asks for the key of each filter, and its bundle brings none."
+    )
+
+
 class FilterKeyMixin:
     """What can be asked of a principal's filters."""
+
+    @extend_schema(methods=["GET"], responses=ReadingSerializer)
+    @extend_schema(methods=["POST"], request=ReadingSerializer, responses=ReadingSerializer)
+    @action(detail=True, methods=["get", "post"], filter_backends=[])
+    def reading(self: Any, request: Request, pk: str | None = None) -> Response:
+        """Whether the principal's client reads by keys for its filters alone."""
+        principal = self.get_object()
+        if request.method == "POST":
+            serializer = ReadingSerializer(data=request.data)
+            serializer.is_valid(raise_exception=True)
+            on = serializer.validated_data["by_filters"]
+            filterkeys.read_by_filters(actor=request.user, principal=principal, on=on)
+        found = {"by_filters": filterkeys.reads_by_filters(principal)}
+        return Response(ReadingSerializer(found).data)
 
     @extend_schema(request=FilterSerializer, responses=FilterAnswerSerializer)
     @action(detail=True, methods=["post"], url_path="filter-key", filter_backends=[])

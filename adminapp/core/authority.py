@@ -375,6 +375,8 @@ def _written(client: BlindClient) -> dict[str, Any]:
         "handle": client.handle,
         "variants": [list(tokens) for tokens in client.variants],
         "recipient": canonical.b64(client.recipient),
+        # An authority of the release before knows no clients that ask for keys of filters.
+        **({} if client.reads else {"reads": False}),
     }
 
 

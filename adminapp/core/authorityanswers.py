@@ -77,8 +77,12 @@ class BlindClient:
         handle: its handle.
         variants: for each variant of its subject the tokens, sorted.
         recipient: its public sealing key.
+        reads: whether its keys read by these tokens; else it asks for keys of filters.
+        ways: where it asks, a digest of how it may read what; the authority does not see it.
     """
 
     handle: str
     variants: tuple[tuple[str, ...], ...]
     recipient: bytes
+    reads: bool = True
+    ways: str = ""

@@ -6,12 +6,14 @@ Nothing here is ever in clear: masters are wrapped, everything else is sealed fo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from adminapp.core.authority import BlindClient, get_authority
 from adminapp.distribution import blindepochs
+from adminapp.distribution.blindplan import BlindPlan
 from adminapp.distribution.models import BlindEpoch, BlindKey
+from adminapp.distribution.plan import PlainSubject
 from adminapp.identity.models import Domain
 from policyengine.primitives.canonical import b64, dumps, unb64
 from policyengine.primitives.hashing import digest
@@ -19,6 +21,18 @@ from policyengine.primitives.hashing import digest
 Kind = BlindKey.Kind
 CHUNK = 64
 """How many clients are enrolled in one request: about 20 ms each, and others wait meanwhile."""
+
+
+def client_of(plan: BlindPlan, subject: PlainSubject) -> BlindClient:
+    """A client as the authority enrols it, with the tokens that it reads by."""
+    held = BlindClient(subject.handle, plan.readers[subject.handle], subject.sealing_key)
+    if not subject.by_filters:
+        return held
+    ways = {
+        name: {each: [*map(list, plan.ways(subject, name, each))] for each in terms}
+        for name, terms in plan.terms.items()
+    }
+    return replace(held, reads=False, ways=digest(dumps(ways)))
 
 
 def rings(domain: Domain) -> tuple[Ring, ...]:
@@ -183,7 +197,9 @@ class Ring:
 
 
 def _fingerprint(client: BlindClient) -> str:
-    return digest(dumps([[*map(list, client.variants)], b64(client.recipient)]))
+    # A client that asks has a new bundle, and asks again, where it may read by other tokens.
+    asks = [] if client.reads else [client.ways]
+    return digest(dumps([[*map(list, client.variants)], b64(client.recipient), *asks]))
 
 
 def _digests(variants: Iterable[Iterable[str]]) -> list[list[str]]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from adminapp.core.authority import BlindClient
 from adminapp.distribution import blindkeys, encodings, epochs, keywraps
 from adminapp.distribution.blindplan import BlindPlan
 from adminapp.distribution.models import EncodingEpoch
@@ -74,10 +73,9 @@ class Snapshot:
     @cached_property
     def client_keys(self) -> tuple[Mapping[str, bytes], ...]:
         """Of each ring the keys of everybody concerned, by handle."""
-        recipients = {subject.handle: subject.sealing_key for subject in self.domain.subjects}
+        subjects = {subject.handle: subject for subject in self.domain.subjects}
         clients = [
-            BlindClient(handle, variants, recipients[handle])
-            for handle, variants in self.blind.readers.items()
+            blindkeys.client_of(self.blind, subjects[handle]) for handle in self.blind.readers
         ]
         return tuple(ring.enrol(clients) for ring in self.rings)
 

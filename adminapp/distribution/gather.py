@@ -13,6 +13,7 @@ from adminapp.agreements import effect
 from adminapp.agreements import selectors as agreements
 from adminapp.catalog import selectors as catalog
 from adminapp.distribution import decisionlogs, foreign
+from adminapp.distribution.models import FilterReader
 from adminapp.distribution.plan import (
     PlainAgent,
     PlainDomain,
@@ -111,6 +112,7 @@ def _subjects(domain: Domain, serving: set[str], *, marked: bool) -> tuple[Plain
     rows = list(clients_of(domain))
     mark = {effect.LOCAL: True} if marked else {}
     values = roles.subject_values_of(domain, rows)
+    by_filters = set(FilterReader.objects.filter(principal__domain=domain).values_list(flat=True))
     return tuple(
         PlainSubject(
             handle=row.handle,
@@ -120,6 +122,7 @@ def _subjects(domain: Domain, serving: set[str], *, marked: bool) -> tuple[Plain
             seconds=seconds_of(row, serving),
             sealing_key=unb64(row.sealing_key),
             verify_key=unb64(row.verify_key),
+            by_filters=row.pk in by_filters,
         )
         for row in rows
     )

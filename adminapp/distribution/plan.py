@@ -90,6 +90,7 @@ class PlainSubject:
     verify_key: bytes
     agreements: frozenset[int] = frozenset()
     seconds: Mapping[str, str] = field(default_factory=dict)
+    by_filters: bool = False  # reads by keys that it asks for, not by those of its bundle
 
     def served_by(self, agent: PlainAgent) -> bool:
         """Whether it is at home there, or goes there when its home does not answer."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from adminapp.distribution import decisionlogs, leases, recipients, reports, roots
+from adminapp.distribution import decisionlogs, filterrequests, leases, recipients, reports, roots
 from policyengine.bundles import addresses, messages
 from policyengine.errors import DecodeError, PortcullisError, RejectedError
 
@@ -41,6 +41,9 @@ def _answer(sender: recipients.Audience, request: messages.Request) -> list[tupl
         return []
     if request.kind == "decisions":
         decisionlogs.accept(sender, request)
+        return []
+    if request.kind == "filter-key":
+        filterrequests.accept(sender, request)
         return []
     lease = leases.grant(sender, request)
     if lease is None:

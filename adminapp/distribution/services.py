@@ -12,6 +12,7 @@ from adminapp.distribution.delivery import (
     notices_sent,
     unsent_notices,
 )
+from adminapp.distribution.filterrequests import answer_parcel as filter_answer
 from adminapp.distribution.recall import recall
 from adminapp.distribution.requests import answer_request
 from adminapp.distribution.revocation import (
@@ -50,6 +51,7 @@ __all__ = [
     "burn_alias",
     "compile_domain",
     "continue_rollout",
+    "filter_answer",
     "notice_parcels",
     "notices_sent",
     "prune",

@@ -20,6 +20,12 @@ def visible_to(user: Any) -> QuerySet[OutboxRow]:
     return OutboxRow.objects.all() if user.is_superuser else OutboxRow.objects.none()
 
 
+def unfinished(*, prefix: str) -> int:
+    """How many rows whose key begins so are still to be done."""
+    open_rows = (OutboxRow.State.PENDING, OutboxRow.State.CLAIMED)
+    return OutboxRow.objects.filter(key__startswith=prefix, state__in=open_rows).count()
+
+
 def summary() -> dict[str, Any]:
     """How many rows are in each state, and since when the oldest has waited."""
     counts = {

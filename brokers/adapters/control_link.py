@@ -28,22 +28,20 @@ from brokers.control.sync import (
     acknowledgement,
     after_bundle,
     check_follows,
+    judge_answer,
     judge_kept,
     judge_notice,
     lease_request,
+    unasked,
 )
-from brokers.ports import (
-    BundleSource,
-    Clock,
-    Message,
-    RootStore,
-    StateStore,
-    Transport,
-)
+from brokers.ports import BundleSource, Clock, Message, RootStore, StateStore, Transport
 from policyengine.bundles import (
+    FILTER_KEY,
     Control,
+    FilterAnswer,
     Manifest,
     OpenedBundle,
+    Request,
     TrustedState,
     control_queue,
     decode_control,
@@ -73,6 +71,7 @@ class ControlLink:
         only_domain: refuse everything of other domains; None accepts all.
         roots: keeps the roots that are followed; None where only keys are pinned.
         on_disk_failure: told where something could not be kept.
+        answers: takes answers about filters.
     """
 
     def __init__(
@@ -89,6 +88,7 @@ class ControlLink:
         only_domain: str | None = None,
         roots: RootStore | None = None,
         on_disk_failure: Callable[[OSError], None] = lambda _: None,
+        answers: Callable[[FilterAnswer], None] = unasked,
     ) -> None:
         self._transport = transport
         self._follower = RootFollower(roots, state_file)
@@ -102,6 +102,7 @@ class ControlLink:
         self._telling = Telling()
         self._sender = ControlSender(transport, signing_key, lease_interval)
         self._on_disk_failure = on_disk_failure
+        self._answers = answers
         self._put_off = PutOff()
         self.rejections: deque[Rejection] = deque(maxlen=_REMEMBERED_REJECTIONS)
         self.changed = threading.Event()
@@ -212,6 +213,8 @@ class ControlLink:
             self._notice(control)
         elif control.kind == "root":
             self._take_roots(control)
+        elif control.kind == FILTER_KEY:
+            self._answers(judge_answer(control, self._identity))
         else:
             self._lease(control)
 
@@ -329,6 +332,10 @@ class ControlLink:
         self._holdings.answer(lease)
         self._telling = self._telling.answered(lease.nonce)
         self.changed.set()
+
+    def say(self, request: Request) -> None:
+        """Send a signed request once the broker takes it; on the thread that steps."""
+        self._sender.say(request, self._clock.wall())
 
     def _take_roots(self, control: Control) -> None:
         now = max(self._clock.wall(), self.now())

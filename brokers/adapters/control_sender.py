@@ -13,13 +13,14 @@ from policyengine.bundles import (
     REQUESTS_QUEUE,
     Acknowledgement,
     LeaseRequest,
+    Request,
     sign_ack,
     sign_lease_request,
 )
 from policyengine.primitives.signatures import SigningKey
 
 _LOGGER = logging.getLogger("portcullis.control")
-_LEASE_REQUEST_LIFE_MS = 60_000
+_REQUEST_LIFE_MS = 60_000
 _SEND_TIMEOUT = 5.0
 _MOST_WAITING = 1000
 
@@ -45,7 +46,7 @@ class ControlSender:
         self._transport = transport
         self._signing_key = signing_key
         self._interval = interval
-        self._outbox: deque[bytes] = deque(maxlen=_MOST_WAITING)
+        self._outbox: deque[Outgoing] = deque(maxlen=_MOST_WAITING)
         self._waiting: list[_Waiting] = []
         self._ask_at = float("-inf")
         self._was_connected = False
@@ -79,14 +80,24 @@ class ControlSender:
             wall: Unix time in seconds, from which its life at the broker counts.
         """
         body = sign_lease_request(request, self._signing_key).encode()
-        expires = int(wall * 1000) + _LEASE_REQUEST_LIFE_MS
+        expires = int(wall * 1000) + _REQUEST_LIFE_MS
         self._send([Outgoing(REQUESTS_QUEUE, body, persistent=False, expires=expires)])
 
     # acknowledgements
 
     def acknowledge(self, ack: Acknowledgement) -> None:
         """Sign an acknowledgement and keep it for the broker."""
-        self._outbox.append(sign_ack(ack, self._signing_key).encode())
+        self._outbox.append(Outgoing(REQUESTS_QUEUE, sign_ack(ack, self._signing_key).encode()))
+
+    def say(self, request: Request, wall: float) -> None:
+        """Keep a signed request for the broker; unanswered, whoever asks will ask again.
+
+        Args:
+            request: the request.
+            wall: Unix time in seconds, from which its life at the broker counts.
+        """
+        expires = int(wall * 1000) + _REQUEST_LIFE_MS
+        self._outbox.append(Outgoing(REQUESTS_QUEUE, request.encode(), expires=expires))
 
     def when(self, settled: Callable[[], bool], send: Callable[[], None]) -> None:
         """Acknowledge later: once earlier work is over."""
@@ -102,7 +113,7 @@ class ControlSender:
     def flush(self) -> None:
         """Send what waits, as far as the broker takes it."""
         while self._outbox and self._transport.connected:
-            batch = [Outgoing(REQUESTS_QUEUE, body) for body in self._outbox]
+            batch = list(self._outbox)
             if not self._send(batch):
                 return
             for _ in batch:

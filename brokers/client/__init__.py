@@ -15,6 +15,7 @@ from brokers.client.errors import (
     TimedOut,
     TooOften,
 )
+from brokers.client.filterkeys import FilterKey
 from brokers.client.outbox import RefusedEvent
 from brokers.client.profile import create_profile
 from brokers.client.publisher import Handle, Publisher
@@ -27,6 +28,7 @@ __all__ = [
     "BufferFull",
     "ClientError",
     "Event",
+    "FilterKey",
     "Handle",
     "NotAuthorised",
     "NotReady",

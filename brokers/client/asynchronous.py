@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from brokers.client.aside import SetAside
 from brokers.client.assembly import Event
 from brokers.client.dispatch import Published
 from brokers.client.errors import TimedOut
+from brokers.client.filterkeys import FilterKey
 from brokers.client.outbox import RefusedEvent
 from brokers.client.publisher import Publisher
 from brokers.client.subscriber import Subscriber
@@ -177,6 +178,23 @@ class AsyncSubscriber:
     async def unsubscribe(self, identifier: str, *, timeout: float = 10.0) -> None:
         """As `Subscriber.unsubscribe`."""
         await self._worker.do(self._inner.unsubscribe, identifier, timeout=timeout)
+
+    async def filter_key(
+        self, event_type: str, attributes: Iterable[str], *, timeout: float = 30.0
+    ) -> FilterKey:
+        """As `Subscriber.filter_key`; no other call of this subscriber is held up by it."""
+        loop = asyncio.get_running_loop()
+        work = partial(self._inner.filter_key, event_type, tuple(attributes), timeout=timeout)
+        return await loop.run_in_executor(None, work)
+
+    async def forget_filter_key(self, event_type: str, attributes: Iterable[str]) -> None:
+        """As `Subscriber.forget_filter_key`."""
+        await self._worker.do(self._inner.forget_filter_key, event_type, tuple(attributes))
+
+    @property
+    def filter_keys(self) -> tuple[FilterKey, ...]:
+        """As `Subscriber.filter_keys`."""
+        return self._inner.filter_keys
 
     async def events(self, timeout: float | None = None) -> AsyncIterator[Event]:
         """As `Subscriber.events`."""

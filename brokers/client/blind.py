@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
+from brokers.client.epochkeys import EpochKeys, epoch_keys
 from brokers.client.errors import NotReady
 from brokers.client.ranges import compared_filter, compared_values, range_cipher
 from brokers.data.reasons import EPOCH_UNKNOWN, MALFORMED, NO_KEY
@@ -30,11 +30,8 @@ from policyengine.attributes import (
 )
 from policyengine.blind import (
     BlindDelivery,
-    BlindPublic,
-    ClientKeys,
     Context,
     DeliveryOpener,
-    EventSealer,
     Place,
     seal_filter,
     split_filter,
@@ -50,8 +47,6 @@ from policyengine.trustgroups.epochs import EpochState
 _SEARCHABLE = "searchable"
 _EVENT = "event."
 _Terms = Mapping[str, tuple[ReadTerm, ...]]
-_EPOCHS = 16
-"""How many epochs' keys, read once and with what they remember, a process holds."""
 
 
 @dataclass(frozen=True)
@@ -84,20 +79,6 @@ class AskedFor:
     ordered: bytes = b""
 
 
-class _Keys:
-    """The keys of one epoch, and what they have made and opened."""
-
-    def __init__(self, public: bytes, keys: bytes) -> None:
-        self.public, self.own = BlindPublic.from_bytes(public), ClientKeys.from_bytes(keys)
-        self.sealer = EventSealer(self.public, self.own)
-        self.opener = DeliveryOpener(self.own)
-
-
-# Kept over policies: a new revision of the same epoch need not read keys, make capsules and
-# open capsules again, all of which costs pairings.
-_keys = lru_cache(maxsize=_EPOCHS)(_Keys)
-
-
 @dataclass(frozen=True)
 class _Asked:
     """What policies ask of a type's events.
@@ -126,9 +107,10 @@ _NOTHING = _Asked()
 @dataclass(frozen=True)
 class _Epoch:
     state: EpochState
-    keys: _Keys = field(repr=False)
+    keys: EpochKeys = field(repr=False)
     policies: Mapping[str, _Terms] = field(repr=False)
     asked: Mapping[str, _Asked] = field(repr=False)
+    opener: DeliveryOpener = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -139,11 +121,13 @@ class BlindProfile:
         types: the domain's event types.
         ranges: encrypts order-preserving attributes.
         epochs: those that are not retired, by number.
+        lacking: of these where the key of a filter is on its way.
     """
 
     types: EventTypes
     ranges: RangeCipher = field(repr=False)
     epochs: Mapping[int, _Epoch] = field(default_factory=dict, repr=False)
+    lacking: frozenset[int] = frozenset()
 
     @classmethod
     def of(
@@ -171,6 +155,24 @@ class BlindProfile:
         return cls(
             types, ranges, {number: one for number, one in found.items() if may_open(one.state)}
         )
+
+    def with_filters(
+        self, filters: Mapping[int, tuple[bytes, ...]], lacking: Iterable[int]
+    ) -> BlindProfile:
+        """The same, reading also what the keys of filters open.
+
+        Args:
+            filters: epoch -> `blind.ClientKeys` of each filter.
+            lacking: epochs in which the key of a filter is on its way.
+
+        Raises:
+            DecodeError: keys that are none, or of another client or epoch.
+        """
+        epochs = {
+            number: replace(one, opener=one.keys.opener_with(tuple(filters.get(number, ()))))
+            for number, one in self.epochs.items()
+        }
+        return replace(self, epochs=epochs, lacking=frozenset(lacking))
 
     def hidden(self, event_type: str) -> Mapping[str, AttributeSpec]:
         """The attributes of a type that agents may not have; none for an unknown type."""
@@ -307,12 +309,12 @@ class BlindProfile:
     # receiving
 
     def awaits(self, delivery: Delivery) -> bool:
-        """Whether a delivery is of an epoch that is newer than all that are known here."""
+        """Whether a delivery is of an epoch whose keys are on their way here."""
         try:
             epoch = BlindDelivery.from_bytes(delivery.blind).place.epoch
         except DecodeError:
             return False
-        return epoch > max(self.epochs, default=-1)
+        return epoch > max(self.epochs, default=-1) or epoch in self.lacking
 
     def open(self, delivery: Delivery) -> Delivery:
         """Open what agents could not read of a delivery.
@@ -339,7 +341,7 @@ class BlindProfile:
             return _opened(delivery, {}, dict.fromkeys(sealed, EPOCH_UNKNOWN))
         context = Context(delivery.publication, delivery.part)
         try:
-            values, closed = held.keys.opener.open(came, context)
+            values, closed = held.opener.open(came, context)
         except RejectedError:  # of another domain
             values, closed = {}, tuple(sealed)
         fitting = {name: v for name, v in values.items() if self._fits(delivery, name, v)}
@@ -358,7 +360,7 @@ class BlindProfile:
 
 
 def _epoch(domain: str, handle: str, content: BlindClientEpoch) -> _Epoch:
-    keys = _keys(content.public, content.keys)
+    keys = epoch_keys(content.public, content.keys)
     place = Place(domain, content.epoch)
     held = (keys.public.place, keys.own.place, keys.own.handle, keys.own.search.system)
     if held != (place, place, handle, keys.public.search):
@@ -367,7 +369,7 @@ def _epoch(domain: str, handle: str, content: BlindClientEpoch) -> _Epoch:
         name: _Asked.of(term for terms in by_name.values() for term in terms)
         for name, by_name in content.read_policies.items()
     }
-    return _Epoch(_state(content.state), keys, content.read_policies, asked)
+    return _Epoch(_state(content.state), keys, content.read_policies, asked, keys.opener)
 
 
 def _state(word: str) -> EpochState:

@@ -189,6 +189,9 @@ def _sealing_tag_keys(content: ClientContent) -> dict[str, TagKey]:
     return {key.overlay: key for key in usable}
 
 
+Reading = Callable[[ClientPolicy], ClientPolicy]
+
+
 class PolicyHolder:
     """Holds what is in force at a client, one policy a domain; the control side swaps them.
 
@@ -204,6 +207,7 @@ class PolicyHolder:
     def __init__(
         self, changed: Callable[[], None], clock: Clock, domain: str | None = None
     ) -> None:
+        self._reading: Reading = lambda policy: policy
         self._changed = changed
         self._clock = clock
         self._domain = domain
@@ -220,6 +224,16 @@ class PolicyHolder:
     def of(self, domain: str) -> ClientPolicy | None:
         """What is in force in a domain, or None."""
         return self.domains.get(domain)
+
+    def read_with(self, reading: Reading) -> None:
+        """Have every policy, those in force too, read with more keys than bundles bring.
+
+        Args:
+            reading: returns a policy that reads with them; called again at every call of this.
+        """
+        self._reading = reading
+        self.domains = {domain: reading(policy) for domain, policy in self.domains.items()}
+        self._changed()
 
     def verify_key(self, agent: str) -> bytes:
         """Ed25519 key of an agent that serves us, or did until a moment ago.
@@ -260,7 +274,7 @@ class PolicyHolder:
         leaving = held.agents if held else ()
         keys = {(domain, home.agent): (home.verify_key, end) for home in leaving}
         self._former = {**self._former, **keys}
-        self.domains = {**self.domains, domain: prepared}
+        self.domains = {**self.domains, domain: self._reading(prepared)}
         self._changed()
 
     def deny(self, domain: str, handles: frozenset[str]) -> None:

@@ -25,11 +25,13 @@ from brokers.client.errors import NotReady, ProfileError
 from brokers.client.homes import PATIENCE_SECONDS, HomeWatch
 from brokers.client.policy import ClientPolicy, PolicyHolder
 from brokers.client.profile import Profile
-from brokers.control.sync import Identity
+from brokers.control.sync import Identity, unasked
 from brokers.ports import Message, Outgoing, TransportError
 from policyengine.bundles import (
+    FilterAnswer,
     HomeAgent,
     Reply,
+    Request,
     audience,
     decode_framed,
     delivery_queue,
@@ -70,6 +72,8 @@ class Session:
         self._on_reply: Callable[[Reply], None] | None = None
         self._on_delivery: Callable[[Message, bytes], None] | None = None
         self._on_change: Callable[[], None] | None = None
+        self._on_answer: Callable[[FilterAnswer], None] = unasked
+        self._each_round: Callable[[], None] = lambda: None
         self._renewal = self._make_renewal()
         self._lock = self._acquire()
         self._condition = threading.Condition()
@@ -90,6 +94,8 @@ class Session:
         on_delivery: Callable[[Message, bytes], None] | None = None,
         on_change: Callable[[], None] | None = None,
         on_reply: Callable[[Reply], None] | None = None,
+        on_answer: Callable[[FilterAnswer], None] = unasked,
+        each_round: Callable[[], None] = lambda: None,
     ) -> None:
         """Begin to work in the background; returns at once.
 
@@ -98,7 +104,10 @@ class Session:
                 payload; whoever takes it acknowledges it. None leaves deliveries alone.
             on_change: called on the control thread after a new policy came into force.
             on_reply: called on an overlay's thread with every verified reply.
+            on_answer: called on the control thread with every verified answer about a filter.
+            each_round: called on the control thread, many times a second; it may `say`.
         """
+        self._on_answer, self._each_round = on_answer, each_round
         self._on_reply = on_reply
         self._on_delivery = on_delivery
         self._on_change = on_change
@@ -133,6 +142,7 @@ class Session:
             clock=self.clock,
             applier=self.policy,
             lease_interval=_LEASE_INTERVAL,
+            answers=self._answered,
         )
 
     # readiness
@@ -192,6 +202,10 @@ class Session:
             return False
 
     # sending
+
+    def say(self, request: Request) -> None:
+        """Tell the control plane something, signed; on the control thread alone."""
+        self._link.say(request)
 
     def transport(self, overlay: str) -> StompTransport:
         """The connection to an overlay's broker, opened on first use."""
@@ -282,7 +296,11 @@ class Session:
                 self._stopping.wait(1.0)
 
     def _control_round(self) -> None:
+        self._each_round()
         self._link.step(_CONTROL_ROUND)
+
+    def _answered(self, answer: FilterAnswer) -> None:
+        self._on_answer(answer)
 
     def _policy_changed(self) -> None:
         with self._condition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,6 +12,7 @@ from brokers.adapters.seen import SeenLog
 from brokers.client.aside import Aside, SetAside
 from brokers.client.assembly import Event, Whole
 from brokers.client.confirm import Confirmations
+from brokers.client.filterkeys import FilterKey, FilterKeys
 from brokers.client.homes import PATIENCE_SECONDS
 from brokers.client.inbox import WINDOW_SECONDS, Inbox
 from brokers.client.session import Session
@@ -66,11 +67,14 @@ class Subscriber:
             self._session, self._wishes.want, self._seen, confirmed=self._confirmations.carried
         )
         self._aside = Aside(profile.state / "aside.sqlite", Vault(profile.keys.sealing))
+        self._filters = FilterKeys(self._session, profile.state / "filter-keys")
         self._pending: tuple[Whole, int] | None = None
         self._session.start(
             on_delivery=self._inbox.take,
             on_change=self._policy_changed,
             on_reply=self._confirmations.replied,
+            on_answer=self._filters.answered,
+            each_round=self._filters.step,
         )
         self._confirmations.start()
         self._wishes.start()
@@ -163,6 +167,39 @@ class Subscriber:
             Refused: an agent's reason, `not-ready`, or `timeout`.
         """
         self._wishes.remove(identifier, timeout)
+
+    # keys of filters
+
+    @property
+    def filter_keys(self) -> tuple[FilterKey, ...]:
+        """The keys of filters that it asked for and was given, or refused since."""
+        return self._filters.all
+
+    def filter_key(
+        self, event_type: str, attributes: Iterable[str], *, timeout: float = 30.0
+    ) -> FilterKey:
+        """Ask the trusted authority for the key of a filter, where this client reads by filters.
+
+            subscriber.filter_key("Quote", ["price", "sym"])
+            subscriber.subscribe("Quote", 'sym == "IBM"')
+
+        Durable: it is kept, and asked for again by itself when policies or epochs change.
+
+        Args:
+            event_type: the filter's type.
+            attributes: names of the hidden attributes to be read.
+            timeout: seconds to wait for the answer.
+
+        Raises:
+            NotAuthorised: policies do not give it; the message says which attribute, and why.
+            NotReady: `not-ready`, where it cannot be given yet.
+            TimedOut: no answer in time.
+        """
+        return self._filters.ask(event_type, attributes, timeout)
+
+    def forget_filter_key(self, event_type: str, attributes: Iterable[str]) -> None:
+        """Do without a filter's key: what it opened is withheld from the next event on."""
+        self._filters.forget(event_type, attributes)
 
     # one at a time
 

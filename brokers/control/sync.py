@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from brokers.control.identity import Identity
 from brokers.control.intake import open_first, open_from_disk
@@ -17,11 +17,14 @@ from policyengine.bundles import (
     AgentContent,
     ClientContent,
     Content,
+    Control,
+    FilterAnswer,
     LeaseRequest,
     Manifest,
     Notice,
     OpenedBundle,
     TrustedState,
+    open_filter_answer,
     open_notice,
     opened_bundle,
     read_whole,
@@ -40,11 +43,13 @@ __all__ = [
     "check_follows",
     "epochs_of",
     "held_report",
+    "judge_answer",
     "judge_bundle",
     "judge_kept",
     "judge_notice",
     "lease_request",
     "open_verified",
+    "unasked",
 ]
 
 
@@ -165,6 +170,32 @@ def judge_notice(
     if notice.domain != domain:
         raise RejectedError("audience", "the notice is for another domain")
     return AcceptedNotice(notice, state.noticed(notice))
+
+
+def judge_answer(control: Control, identity: Identity) -> FilterAnswer:
+    """Verify an answer about the key of a filter.
+
+    Raises:
+        RejectedError: `malformed`, `signature` or `audience`.
+    """
+    answer = open_filter_answer(
+        control.payload,
+        key=identity.sealing_key,
+        audience=identity.audience,
+        policy_key=identity.anchors.policy,
+    )
+    if answer.domain != control.domain:
+        raise RejectedError("audience", "the answer is for another domain")
+    return answer
+
+
+def unasked(_answer: FilterAnswer) -> NoReturn:
+    """Take no answer about filters: nobody here asks.
+
+    Raises:
+        RejectedError: `audience`.
+    """
+    raise RejectedError("audience", "nobody here asked for the key of a filter")
 
 
 def held_report(

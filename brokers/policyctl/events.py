@@ -184,7 +184,7 @@ def publish(output: Output, args: argparse.Namespace) -> Exit:
     """Publish events: one JSON object a line in, one line with the result of each out."""
     with ExitStack() as stack:
         stream = stack.enter_context(_input(args.file))
-        publisher = stack.enter_context(_client(Publisher, args))
+        publisher = stack.enter_context(open_client(Publisher, args))
         show = stack.enter_context(output.progress("published", lines=True))
         account = _Account(output, show)
         try:
@@ -198,7 +198,7 @@ def publish(output: Output, args: argparse.Namespace) -> Exit:
 def _send(
     publisher: Publisher, account: _Account, stream: IO[str], args: argparse.Namespace
 ) -> None:
-    _ready(publisher, args)
+    wait_ready(publisher, args)
     # Held until decided: a handle that nobody holds is not sent again.
     under_way: dict[int, Handle] = {}
     for number, text in _lines(stream):
@@ -284,8 +284,8 @@ def subscribe(output: Output, args: argparse.Namespace) -> Exit:
     done = 0
     with ExitStack() as stack:
         stack.enter_context(_ended_by_sigterm())
-        subscriber = stack.enter_context(_client(Subscriber, args))
-        _ready(subscriber, args)
+        subscriber = stack.enter_context(open_client(Subscriber, args))
+        wait_ready(subscriber, args)
         name = _subscribe(subscriber, args)
         show = stack.enter_context(output.progress("received", total=args.count, lines=True))
         try:
@@ -309,14 +309,14 @@ def _subscribe(subscriber: Subscriber, args: argparse.Namespace) -> str:
     try:
         return subscriber.subscribe(args.type, args.filter, timeout=args.wait, domain=args.domain)
     except (Refused, InputError) as error:
-        _stop(error)
+        stop_with(error)
 
 
 def _leave(subscriber: Subscriber, name: str, args: argparse.Namespace) -> None:
     try:
         subscriber.unsubscribe(name, timeout=args.wait)
     except Refused as error:
-        _stop(error)
+        stop_with(error)
 
 
 def _shown(event: Event) -> dict[str, Any]:
@@ -351,7 +351,14 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def _client(kind: type[Publisher] | type[Subscriber], args: argparse.Namespace) -> Iterator[Any]:
+def open_client(
+    kind: type[Publisher] | type[Subscriber], args: argparse.Namespace
+) -> Iterator[Any]:
+    """A publisher or subscriber of the profile that the command line or the environment names.
+
+    Raises:
+        Stop: there is none, it is wrong, or the client's library gave up.
+    """
     folder = args.profile or args.environment.get(PROFILE)
     if not folder:
         raise Stop(Exit.ERROR, f"name the client's profile folder with --profile or {PROFILE}")
@@ -368,13 +375,19 @@ def _client(kind: type[Publisher] | type[Subscriber], args: argparse.Namespace) 
             raise Stop(Exit.ERROR, str(error)) from None
 
 
-def _ready(client: Publisher | Subscriber, args: argparse.Namespace) -> None:
+def wait_ready(client: Publisher | Subscriber, args: argparse.Namespace) -> None:
+    """Wait until the client may take part.
+
+    Raises:
+        Stop: it may not in time.
+    """
     try:
         client.wait_ready(args.wait, domain=args.domain)
     except Refused as error:
-        _stop(error)
+        stop_with(error)
 
 
-def _stop(error: Refused | InputError) -> NoReturn:
+def stop_with(error: Refused | InputError) -> NoReturn:
+    """End with the exit code and the words of a refusal."""
     code, reason, message = _why(error)
     raise Stop(code, f"{reason}: {message}") from None

@@ -16,6 +16,7 @@ from brokers.policyctl import (
     changes,
     enrol,
     events,
+    filterkeys,
     questions,
     receipts,
     revoke,
@@ -134,6 +135,7 @@ def parser() -> argparse.ArgumentParser:
     _add_receipts(commands)
     _add_aliases(commands)
     _add_events(commands)
+    _add_filter_keys(commands)
     _add_enrol(commands)
     ceremony = commands.add_parser("root", help="Hold the ceremony of the root of trust, offline.")
     root.add(
@@ -312,6 +314,24 @@ def _add_events(commands: argparse._SubParsersAction[Parser]) -> None:
         each.add_argument(
             "--wait", type=_seconds, default=30.0, help="seconds for an answer; 30 if not given"
         )
+
+
+def _add_filter_keys(commands: argparse._SubParsersAction[Parser]) -> None:
+    asked = _command(commands, "filter-key", filterkeys.ask, offline=True)
+    asked.add_argument("type", nargs="?", help="event type; lists what is held if not given")
+    asked.add_argument("attributes", nargs="*", metavar="ATTRIBUTE", help="what is to be read")
+    asked.add_argument("--forget", action="store_true", help="do without it from now on")
+    asked.add_argument("--profile", type=Path, metavar="DIR", help="who takes part")
+    asked.add_argument(
+        "--wait", type=_seconds, default=30.0, help="seconds for an answer; 30 if not given"
+    )
+    asked.set_defaults(domain=None)
+    reading = _command(commands, "reading", filterkeys.reading)
+    reading.add_argument("--domain", required=True, help="name of the domain")
+    reading.add_argument("--principal", required=True, help="name of the principal")
+    reading.add_argument(
+        "--by", choices=filterkeys.WAYS, help="from now on; shows how it is if not given"
+    )
 
 
 def _add_enrol(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -53,6 +53,17 @@ from policyengine.bundles.envelope import (
     read_delta,
     read_whole,
 )
+from policyengine.bundles.filterkeys import (
+    FILTER_KEY,
+    MOST_ATTRIBUTES,
+    EpochKey,
+    FilterAnswer,
+    FilterRequest,
+    open_filter_answer,
+    seal_filter_answer,
+    sign_filter_request,
+    verify_filter_request,
+)
 from policyengine.bundles.header import Manifest
 from policyengine.bundles.kept import keep, open_kept
 from policyengine.bundles.messages import (
@@ -164,6 +175,8 @@ from policyengine.bundles.state import (
 )
 
 __all__ = [
+    "FILTER_KEY",
+    "MOST_ATTRIBUTES",
     "REPLICAS",
     "REQUESTS_QUEUE",
     "SESSIONS",
@@ -190,6 +203,9 @@ __all__ = [
     "EncodedRule",
     "EncodedSubject",
     "EpochContent",
+    "EpochKey",
+    "FilterAnswer",
+    "FilterRequest",
     "Floor",
     "Floors",
     "Gathering",
@@ -258,6 +274,7 @@ __all__ = [
     "open_decisions",
     "open_delivery",
     "open_expression",
+    "open_filter_answer",
     "open_hop",
     "open_kept",
     "open_lease",
@@ -286,6 +303,7 @@ __all__ = [
     "seal_decisions",
     "seal_delivery",
     "seal_expression",
+    "seal_filter_answer",
     "seal_hop",
     "seal_in_session",
     "seal_lease",
@@ -298,12 +316,14 @@ __all__ = [
     "seal_waiting",
     "sign_ack",
     "sign_decision_report",
+    "sign_filter_request",
     "sign_lease_request",
     "sign_receipt",
     "split_audience",
     "verify_ack",
     "verify_chain",
     "verify_decision_report",
+    "verify_filter_request",
     "verify_lease_request",
     "verify_next",
     "verify_receipt",

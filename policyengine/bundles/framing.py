@@ -10,8 +10,8 @@ from policyengine.errors import DecodeError, InputError
 from policyengine.primitives.canonical import pack, unpack
 from policyengine.primitives.records import IDENTIFIER
 
-REQUEST_KINDS: Final = ("lease", "ack", "decisions")
-CONTROL_KINDS: Final = ("bundle", "chunk", "notice", "lease", "root")
+REQUEST_KINDS: Final = ("lease", "ack", "decisions", "filter-key")
+CONTROL_KINDS: Final = ("bundle", "chunk", "notice", "lease", "root", "filter-key")
 CLIENT_KINDS: Final = ("publication", "subscribe", "delivery", "reply", "confirm")
 
 _FRAME_ROOM: Final = 4096
@@ -23,7 +23,7 @@ class Request:
     """What an audience sends to the control plane; signed by the audience.
 
     Args:
-        kind: `lease`, `ack` or `decisions`.
+        kind: `lease`, `ack`, `decisions` or `filter-key`.
         audience: who says that it sends it; true only once the signature is checked.
         body: canonical JSON.
         signature: 64 bytes.
@@ -44,7 +44,7 @@ class Control:
     """What the control plane sends to an audience.
 
     Args:
-        kind: `bundle`, `chunk` (of a bundle), `notice`, `lease` or `root`.
+        kind: `bundle`, `chunk` (of a bundle), `notice`, `lease`, `root` or `filter-key`.
         domain: the domain, or empty for a lease or roots, which concern all domains.
         payload: the sealed message; roots are public and signed by their holders alone.
     """

@@ -149,7 +149,10 @@ class BlindOperations:
 
 
 def mark_of(secret: bytes, client: Mapping[str, Any]) -> str:
-    """What the journal keeps of an enrolment: nothing to guess tokens by without the master."""
+    """What the journal keeps of an enrolment: nothing to guess tokens by without the master.
+
+    Whether the client's own keys read is not in it: by its tokens it may ask for keys of filters.
+    """
     told = canonical.dumps([client["handle"], client["variants"]])
     return derive(secret, info=canonical.pack(_MARK, told))[:16].hex()
 
@@ -167,13 +170,23 @@ def key_id_of(domain: str, epoch: int) -> str:
 
 
 def checked_client(entry: object) -> dict[str, Any]:
-    """Handle, variants and recipient of a client; raises RefusedError for anything else."""
-    if not isinstance(entry, dict) or set(entry) != {"handle", "variants", "recipient"}:
+    """Handle, variants and recipient of a client, and whether its keys read (`reads`; they do
+    where nothing is said); raises RefusedError for anything else.
+    """
+    if not isinstance(entry, dict) or set(entry) - {"reads"} != {"handle", "variants", "recipient"}:
         raise RefusedError("a client has a handle, variants and a recipient")
+    reads = entry.get("reads", True)
+    if not isinstance(reads, bool):
+        raise RefusedError("whether a client's keys read is true or false")
     _check(_NAME, entry["handle"], "a handle")
     variants = [checked_tokens(each) for each in _batch(entry["variants"])]
     canonical.unb64(_text(entry["recipient"]))
-    return {"handle": entry["handle"], "variants": variants, "recipient": entry["recipient"]}
+    return {
+        "handle": entry["handle"],
+        "variants": variants,
+        "recipient": entry["recipient"],
+        "reads": reads,
+    }
 
 
 def checked_tokens(tokens: object) -> list[str]:

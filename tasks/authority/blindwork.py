@@ -38,9 +38,14 @@ def enrol(*, secret: str, clients: list[dict[str, Any]]) -> list[str]:
 
     Args:
         secret: the master, base64url.
-        clients: each with `handle`, `variants` and `recipient` (base64url).
+        clients: each with `handle`, `variants`, `recipient` (base64url), and `reads`: whether its
+            keys read by these tokens, or nothing until it asks for the key of a filter.
     """
-    return [_keys("client", secret, client, client["handle"]) for client in clients]
+    return [_keys("client", secret, _base(client), client["handle"]) for client in clients]
+
+
+def _base(client: dict[str, Any]) -> dict[str, Any]:
+    return client if client["reads"] else {**client, "variants": []}
 
 
 def narrowed(*, secret: str, client: dict[str, Any], event_type: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from policyengine.bundles.filterkeys import FilterAnswer
 from policyengine.bundles.header import BundleHeader
 from policyengine.errors import DecodeError, InputError
 from policyengine.primitives import canonical
@@ -94,6 +95,30 @@ def describe_bundle(payload: bytes) -> dict[str, Any]:
         "form": f"delta:{header.base}" if header.base else header.form,
         "content": digest(canonical.dumps(content)),
         "header": digest(payload),
+    }
+
+
+def describe_filter_answer(payload: bytes) -> dict[str, Any]:
+    """For whom an answer is, of which filter, and whether there is a key in it.
+
+    Raises:
+        RefusedError: it is none.
+    """
+    try:
+        address, body = canonical.unpack(payload, 2)
+        answer = FilterAnswer.from_json(canonical.loads(body))
+    except (DecodeError, InputError) as error:
+        raise RefusedError("not an answer about a filter") from error
+    if address != answer.audience.encode():
+        raise RefusedError("the answer is for somebody else")
+    return {
+        "purpose": "policy",
+        "kind": "filter-key" if answer.granted else "filter-refusal",
+        "domain": answer.domain,
+        "audience": answer.audience,
+        "event_type": answer.type,
+        "filter": [name for name in answer.attributes if _plain(name)],
+        "content": digest(payload),
     }
 
 

@@ -10,17 +10,22 @@ from policyengine.bundles import contexts
 from policyengine.primitives import canonical
 from policyengine.primitives.signatures import SigningKey, sign
 from tasks.authority.answers import Answer
-from tasks.authority.describing import audience_of, describe_bundle, describe_payload
+from tasks.authority.describing import (
+    audience_of,
+    describe_bundle,
+    describe_filter_answer,
+    describe_payload,
+)
 from tasks.authority.journal import Journal
 from tasks.authority.ledger import SIGNED
 from tasks.authority.refusals import RefusedError
 
 # INVARIANT: a signing key signs nothing but the messages of its purpose. A caller that
 # names another context is refused, so a lease key can never vouch for a bundle.
-CONTEXTS: Final[Mapping[str, bytes]] = {
-    "policy": contexts.BUNDLE,
-    "lease": contexts.LEASE,
-    "receipt": contexts.RECEIPT,
+CONTEXTS: Final[Mapping[str, tuple[bytes, ...]]] = {
+    "policy": (contexts.BUNDLE, contexts.FILTER_ANSWER),
+    "lease": (contexts.LEASE,),
+    "receipt": (contexts.RECEIPT,),
 }
 
 MOST_NOTICES: Final = 100
@@ -42,13 +47,13 @@ class SigningOperations:
         self._rising = threading.Lock()
 
     def sign(self, *, purpose: str, context_b64: str, payload_b64: str) -> Answer:
-        """A signature by the key of `purpose` over a payload in that purpose's own context."""
-        expected = CONTEXTS.get(purpose)
-        if expected is None or canonical.unb64(context_b64) != expected:
+        """A signature by the key of `purpose` over a payload in a context of that purpose."""
+        known = CONTEXTS.get(purpose)
+        if known is None or (context := canonical.unb64(context_b64)) not in known:
             raise RefusedError("this purpose does not sign in this context")
         payload = canonical.unb64(payload_b64)
-        facts, counted = self._examined(purpose, payload)
-        signature = sign(self._key(purpose), expected, payload)
+        facts, counted = self._examined(purpose, context, payload)
+        signature = sign(self._key(purpose), context, payload)
         return Answer({"signature": canonical.b64(signature)}, facts, counted)
 
     def sign_notices(self, *, payloads_b64: object, about: object) -> Answer:
@@ -75,9 +80,11 @@ class SigningOperations:
         self._journal.refresh()
         return {"revision": self._journal.ledger.top(domain)}
 
-    def _examined(self, purpose: str, payload: bytes) -> tuple[dict[str, Any], str]:
+    def _examined(self, purpose: str, context: bytes, payload: bytes) -> tuple[dict[str, Any], str]:
         if purpose == "lease":
             return {}, f"lease {audience_of(payload)}"
+        if context == contexts.FILTER_ANSWER:
+            return describe_filter_answer(payload), ""
         if purpose != "policy":
             return describe_payload(payload), ""
         facts = describe_bundle(payload)

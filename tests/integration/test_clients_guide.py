@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -13,13 +14,16 @@ from typing import Any
 
 import pytest
 
-from brokers.client import Publisher, Subscriber
+from brokers.client import AsyncSubscriber, NotAuthorised, Publisher, Subscriber
 from tests.support.agent_processes import ROOT, World
+from tests.support.blind import READING, BlindOrganisation, clinic
 
 pytestmark = pytest.mark.activemq
 
 PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```(python|sh)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+FOUND = re.findall(r"^```(python|sh)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+ON_REQUEST = [text for _, text in FOUND if ".filter_key(" in text]
+EXAMPLES = [(kind, text) for kind, text in FOUND if text not in ON_REQUEST]
 
 
 @pytest.fixture
@@ -77,3 +81,45 @@ def test_the_examples_run(world: World, capsys: pytest.CaptureFixture[str]) -> N
     told, kept, *events = map(json.loads, out.splitlines())
     assert (told["accepted"], kept["kept"]) == (True, True)
     assert sorted(event["attributes"]["delay"] for event in events) == [130, 140]
+
+
+def test_the_example_of_keys_on_request_runs(
+    tmp_path: Path,
+    brokers_file: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (example,) = ON_REQUEST
+    world = World.make(tmp_path, brokers_file, clinic)
+    try:
+        organisation = world.organisation
+        assert isinstance(organisation, BlindOrganisation)
+        organisation.by_filters.add(world.name("p-nurse"))
+        (tmp_path / "profiles").mkdir()
+        display = tmp_path / "profiles" / "ward-display"
+        display.symlink_to(world.profile("p-nurse"))
+        monkeypatch.chdir(tmp_path)
+        world.start()
+        with Subscriber(display) as subscriber:
+            subscriber.subscribe("Reading", 'ward == "north"', timeout=20)
+        world.publisher("p-device").publish("Reading", READING, timeout=20)
+        names: dict[str, Any] = {}
+        exec(compile(example, "docs/clients.md", "exec"), names)
+        assert names["key"].epochs == (1,)
+        said = capsys.readouterr().out
+        assert f"refused: {world.name('p-nurse')} may not read patient\n" in said
+        assert "\n171 not-permitted\n" in said
+        asyncio.run(_on_asyncio(display))
+    finally:
+        world.close()
+
+
+async def _on_asyncio(folder: Path) -> None:
+    async with AsyncSubscriber(folder) as subscriber:
+        await subscriber.wait_ready(30)
+        assert [each.attributes for each in subscriber.filter_keys] == [("pulse",)]
+        with pytest.raises(NotAuthorised, match="may not read patient"):
+            await subscriber.filter_key("Reading", ["patient"], timeout=20)
+        held = await subscriber.filter_key("Reading", ["pulse"], timeout=20)
+        await subscriber.forget_filter_key("Reading", held.attributes)
+        assert subscriber.filter_keys == ()

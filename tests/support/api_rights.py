@@ -149,6 +149,8 @@ TABLE: dict[str, Entry] = {
     "POST /principals/{id}/filter-key": Entry(
         MANAGERS, {"type": "Flight", "attributes": ["carrier"]}, (200,)
     ),
+    "GET /principals/{id}/reading": Entry(MEMBERS),
+    "POST /principals/{id}/reading": Entry(MANAGERS, {"by_filters": True}, (200,)),
     # Only a revoked one can be erased.
     "POST /principals/{id}/erase": Entry(
         MANAGERS, {"confirm": "United", "reason": "asked for"}, (200, 400, 409)

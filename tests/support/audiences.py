@@ -25,7 +25,7 @@ from adminapp.identity.models import Principal
 from adminapp.outbox.models import OutboxRow
 from brokers.control.roots import follow
 from brokers.ports import Outgoing
-from policyengine.bundles import Root, messages
+from policyengine.bundles import FilterAnswer, Root, messages, open_filter_answer
 from policyengine.bundles.addresses import control_queue
 from policyengine.bundles.anchors import TrustAnchors
 from policyengine.bundles.chunks import Gathering
@@ -100,6 +100,7 @@ class Audience:
     signing: SigningKey = field(default_factory=generate_signing_key)
     bundles: dict[str, OpenedBundle] = field(default_factory=dict)
     leases: list[messages.Lease] = field(default_factory=list)
+    answers: list[FilterAnswer] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     deaf: bool = False
     reads: tuple[str, ...] = ()
@@ -142,6 +143,16 @@ class Audience:
             gathering = self.gathering[control.domain].add(control.payload, key=self.sealing)
             self.gathering[control.domain] = gathering
             return [self._complete(gathering.finish())] if gathering.complete else []
+        if control.kind == "filter-key":
+            self.answers.append(
+                open_filter_answer(
+                    control.payload,
+                    key=self.sealing,
+                    audience=self.address,
+                    policy_key=self.anchors.policy,
+                )
+            )
+            return []
         return [self._bundle(control.domain, control.payload)]
 
     def _notice(self, payload: bytes) -> bytes:

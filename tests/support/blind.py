@@ -20,10 +20,15 @@ from policyengine.bundles import (
     BlindClientEpoch,
     ClientContent,
     Delivery,
+    EpochKey,
+    FilterAnswer,
+    FilterRequest,
     PublicationPart,
     ReadTerm,
     encode_framed,
     seal_publication,
+    seal_secret,
+    split_audience,
 )
 from policyengine.events import AttributeSpec, EventTypes, TypeSpec
 from policyengine.primitives.canonical import b64
@@ -62,8 +67,8 @@ def _master(domain: str, epoch: int) -> BlindMaster:
 
 
 @lru_cache
-def _keys(domain: str, epoch: int, handle: str, tokens: tuple[str, ...]) -> bytes:
-    return _master(domain, epoch).enrol(handle, [tokens])[0].to_bytes()
+def _keys(domain: str, epoch: int, handle: str, variants: tuple[tuple[str, ...], ...]) -> bytes:
+    return _master(domain, epoch).enrol(handle, variants)[0].to_bytes()
 
 
 @dataclass
@@ -73,10 +78,12 @@ class BlindOrganisation(Organisation):
     Args:
         blind_epochs: number -> state.
         unshared: handles of which no agent holds a share any more.
+        by_filters: handles of clients that ask for the keys of their filters.
     """
 
     blind_epochs: dict[int, str] = field(default_factory=lambda: {1: "current"})
     unshared: set[str] = field(default_factory=set)
+    by_filters: set[str] = field(default_factory=set)
 
     def agent_content(self, name: str) -> AgentContent:
         """What an agent holds."""
@@ -98,19 +105,50 @@ class BlindOrganisation(Organisation):
 
     def client_content(self, handle: str) -> ClientContent:
         """What a client holds."""
-        named = {f"subject.{n}": v for n, v in self.clients[handle].subject.items()}
-        tokens = tokens_of(named, self._predicates("subject."))
+        variants = () if handle in self.by_filters else (self._tokens(handle),)
         blind = tuple(
             BlindClientEpoch(
                 epoch,
                 state,
                 _master(self.domain, epoch).public().to_bytes(),
-                _keys(self.domain, epoch, handle, tokens),
+                _keys(self.domain, epoch, handle, variants),
                 self._read_policies(),
             )
             for epoch, state in self.blind_epochs.items()
         )
         return replace(super().client_content(handle), blind=blind)
+
+    def _tokens(self, handle: str) -> tuple[str, ...]:
+        named = {f"subject.{n}": v for n, v in self.clients[handle].subject.items()}
+        return tokens_of(named, self._predicates("subject."))
+
+    def filter_answer(self, asked: FilterRequest) -> FilterAnswer:
+        """The keys of a filter, where some policy's subject side and attributes let it."""
+        _, handle = split_audience(asked.audience)
+        tokens = self._tokens(handle)
+        closed = [name for name in asked.attributes if not self._reads(tokens, asked.type, name)]
+        if closed:
+            return FilterAnswer(**vars(asked), reason=f"{handle} may not read {closed[0]}")
+        return FilterAnswer(
+            **vars(asked),
+            keys=tuple(self._filter_key(asked, handle, epoch) for epoch in self.blind_epochs),
+        )
+
+    def _reads(self, tokens: tuple[str, ...], event_type: str, name: str) -> bool:
+        ways = self._read_policies().get(event_type, {}).get(name, ())
+        return any(set(term.subject) <= set(tokens) for term in ways)
+
+    def _filter_key(self, asked: FilterRequest, handle: str, epoch: int) -> EpochKey:
+        sealed = seal_secret(
+            "filter",
+            _keys(self.domain, epoch, handle, (self._tokens(handle),)),
+            domain=self.domain,
+            epoch=epoch,
+            name=asked.type,
+            recipient=self.clients[handle].keys.sealing.public,
+            audience=asked.audience,
+        )
+        return EpochKey(epoch, sealed)
 
     def _read_policies(self) -> dict[str, dict[str, tuple[ReadTerm, ...]]]:
         types = EventTypes(self.types)

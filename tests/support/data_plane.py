@@ -28,6 +28,7 @@ from policyengine.attributes import (
     tokens_of,
 )
 from policyengine.bundles import (
+    FILTER_KEY,
     REQUESTS_QUEUE,
     Acknowledgement,
     AgentContent,
@@ -38,6 +39,8 @@ from policyengine.bundles import (
     EncodedRule,
     EncodedSubject,
     EpochContent,
+    FilterAnswer,
+    FilterRequest,
     HomeAgent,
     Lease,
     Notice,
@@ -52,10 +55,12 @@ from policyengine.bundles import (
     control_queue,
     decode_request,
     encode_control,
+    seal_filter_answer,
     seal_lease,
     seal_notice,
     split_audience,
     verify_ack,
+    verify_filter_request,
     verify_lease_request,
 )
 from policyengine.errors import DecodeError
@@ -369,6 +374,10 @@ class Organisation:
             for one in found
         )
 
+    def filter_answer(self, asked: FilterRequest) -> FilterAnswer:
+        """What a client is told that asks for the key of a filter: here nothing is hidden."""
+        return FilterAnswer(**vars(asked), reason=f"`{self.domain}` hides nothing")
+
     def public_keys(self, address: str) -> Keys:
         """The keys of an agent or client by its address."""
         kind, name = split_audience(address)
@@ -563,10 +572,22 @@ class ControlPlane:
         if request.kind == "ack":
             self.acknowledgements.append(verify_ack(request, keys.signing.public))
             return
+        if request.kind == FILTER_KEY:
+            self._answer_filter(verify_filter_request(request, keys.signing.public), keys)
+            return
         asked = verify_lease_request(request, keys.signing.public)
         self.held[request.audience] = asked.held
         if not self.silent:
             self._lease(request.audience, asked.nonce, keys)
+
+    def _answer_filter(self, asked: FilterRequest, keys: Keys) -> None:
+        one = next(each for each in self._organisations if each.domain == asked.domain)
+        sealed = seal_filter_answer(
+            one.filter_answer(asked),
+            sign=partial(sign, one.authority.policy),
+            recipient=keys.sealing.public,
+        )
+        self.send(asked.audience, FILTER_KEY, one.domain, sealed)
 
     def _lease(self, address: str, nonce: str, keys: Keys) -> None:
         domains = {one.domain: one for one in self._organisations if self._knows(one, address)}

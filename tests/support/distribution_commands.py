@@ -18,12 +18,20 @@ django.setup()
 
 from adminapp.agreements import services as agreements  # noqa: E402
 from adminapp.agreements.models import Agreement  # noqa: E402
+from adminapp.audit.models import Entry  # noqa: E402
 from adminapp.changes.loading import load as load_files  # noqa: E402
 from adminapp.core.authority import get_authority  # noqa: E402
-from adminapp.distribution import selectors, services  # noqa: E402
-from adminapp.distribution.models import EncodedItem, RecomputeJob, Revocation  # noqa: E402
+from adminapp.distribution import blindepochs, filterkeys, selectors, services  # noqa: E402
+from adminapp.distribution.models import (  # noqa: E402
+    BlindEpoch,
+    EncodedItem,
+    RecomputeJob,
+    Revocation,
+)
 from adminapp.identity import services as identity  # noqa: E402
 from adminapp.identity.models import Domain, Overlay, Principal  # noqa: E402
+from adminapp.roles import services as roles  # noqa: E402
+from adminapp.roles.models import Appointment  # noqa: E402
 from brokers.client import create_profile  # noqa: E402
 from policyengine.bundles.receipts import verify_receipt  # noqa: E402
 from tests.support.commands import serve  # noqa: E402
@@ -134,6 +142,37 @@ def open_revocations() -> int:
     return Revocation.objects.exclude(state="complete").count()
 
 
+def read_by_filters(name: str) -> bool:
+    """Have a client ask for the keys of its filters."""
+    principal = Principal.objects.get(name=name)
+    return filterkeys.read_by_filters(actor=None, principal=principal, on=True)
+
+
+def blind_epoch(domain: str) -> int:
+    """The number of the epoch that publishers make new events in, once no other follows."""
+    found = BlindEpoch.objects.filter(domain__name=domain, state__in=blindepochs.LIVE)
+    settled = [row.number for row in found if not row.due and row.client_state == "current"]
+    return settled[0] if len(found) == len(settled) == 1 else 0
+
+
+def rotate_blind_keys(domain: str) -> int:
+    """Have new blind keys follow."""
+    row = Domain.objects.get(name=domain)
+    return services.rotate_blind_keys(actor=None, domain=row, reason="a drill").number
+
+
+def end_appointment(name: str, appointment: str) -> None:
+    """Take an appointment from a principal."""
+    row = Appointment.objects.get(principal__name=name, name=appointment)
+    roles.end_appointment(actor=None, appointment=row)
+
+
+def filter_answers() -> list[list[Any]]:
+    """What the audit says about keys for filters: action, principal, details."""
+    rows = Entry.objects.filter(action__startswith="filter-key.").order_by("sequence")
+    return [[row.action, row.object_name, row.after] for row in rows]
+
+
 COMMANDS: dict[str, Callable[..., Any]] = {
     command.__name__.replace("_", "-"): command
     for command in (
@@ -146,6 +185,11 @@ COMMANDS: dict[str, Callable[..., Any]] = {
         jobs,
         epochs,
         open_revocations,
+        read_by_filters,
+        blind_epoch,
+        rotate_blind_keys,
+        end_appointment,
+        filter_answers,
     )
 }
 

@@ -17,6 +17,7 @@ from adminapp.distribution.models.epochs import (
     EncodingEpoch,
     EncodingKey,
 )
+from adminapp.distribution.models.filters import FilterReader
 from adminapp.distribution.models.history import Enforcement
 from adminapp.distribution.models.pulses import Pulse
 from adminapp.distribution.models.recompute import RecomputeJob
@@ -42,6 +43,7 @@ __all__ = [
     "EncodingEpoch",
     "EncodingKey",
     "Enforcement",
+    "FilterReader",
     "Notice",
     "PolicyRollout",
     "Pulse",

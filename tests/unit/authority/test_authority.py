@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from adminapp.core.authority import AuthorityClient, AuthorityError, AuthorityUnavailable
-from policyengine.bundles import contexts, decode_root, open_root
+from policyengine.bundles import FilterAnswer, contexts, decode_root, open_root
 from policyengine.bundles.header import BundleHeader, PartRef
 from policyengine.errors import SignatureError
-from policyengine.primitives.canonical import dumps
+from policyengine.primitives.canonical import dumps, pack
 from policyengine.primitives.hashing import digest
 from policyengine.primitives.hpke import generate_sealing_key
 from policyengine.primitives.rand import SYSTEM_RANDOM
@@ -80,6 +80,8 @@ def test_signs_each_purpose_in_its_own_context(
 @pytest.mark.parametrize(
     ("purpose", "context"),
     [
+        ("lease", contexts.FILTER_ANSWER),
+        ("policy", contexts.FILTER_ANSWER),  # the payload is none
         ("lease", contexts.BUNDLE),
         ("policy", contexts.NOTICE),
         ("notice", contexts.NOTICE),
@@ -92,6 +94,20 @@ def test_refuses_a_context_of_another_purpose(
 ) -> None:
     with pytest.raises(AuthorityError):
         client.sign(purpose, context, b"payload")
+
+
+def test_signs_answers_about_filters_for_whom_they_are_for(client: AuthorityClient) -> None:
+    place = {"audience": "client:p-ada", "domain": "care", "request": "1" * 32, "type": "Alarm"}
+    answer = FilterAnswer(**place, attributes=("level",), at=1, reason="no policy lets her")
+    body = dumps(answer.to_json())
+    payload = pack(b"client:p-ada", body)
+    signature = client.sign("policy", contexts.FILTER_ANSWER, payload)
+    verify(client.anchors().policy, signature, contexts.FILTER_ANSWER, payload)
+    with pytest.raises(SignatureError):
+        verify(client.anchors().policy, signature, contexts.BUNDLE, payload)
+    for wrong in (pack(b"client:p-eve", body), body, pack(b"client:p-ada", b"{}")):
+        with pytest.raises(AuthorityError):
+            client.sign("policy", contexts.FILTER_ANSWER, wrong)
 
 
 def test_an_encoding_key_comes_back_under_its_own_id_only(client: AuthorityClient) -> None:

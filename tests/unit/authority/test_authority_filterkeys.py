@@ -100,6 +100,29 @@ def test_a_key_reads_what_the_filter_names_and_no_more(asked: Asked) -> None:
     assert opened(asked.ask({}, filter=["ward"])).readers == ()
 
 
+def test_a_client_that_asks_is_enrolled_without_reading_keys(asked: Asked) -> None:
+    request = {
+        "op": "enrol_blind_clients",
+        "domain": "care",
+        "epoch": 1,
+        "wrapped": asked.wrapped,
+        "clients": [client(reads=False)],
+    }
+    answer = asked.operations.answer(request)
+    (sealed,) = answer["result"]["sealed"]
+    place = {"domain": "care", "epoch": 1, "name": HANDLE, "audience": f"client:{HANDLE}"}
+    data = open_secret("client", canonical.unb64(sealed), key=KEY, **place)
+    base = ClientKeys.from_bytes(data)
+    assert base.readers == ()
+    # By the tokens that it was enrolled with it gets what it asks for, with the same halves.
+    keys = opened(asked.ask({"level": [[NURSE]]}))
+    assert (keys.share, keys.search) == (base.share, base.search)
+    assert len(keys.readers) == 1
+    for wrong in (None, 1, "no"):
+        entries = [client(reads=wrong)]
+        assert asked.operations.answer({**request, "clients": entries})["ok"] is False
+
+
 def test_a_key_is_for_one_filter_of_one_client(asked: Asked) -> None:
     answer = asked.ask({"level": [[NURSE]]})
     for change in ({"name": "Bed"}, {"audience": "client:p-eve"}, {"epoch": 2}):

@@ -17,6 +17,7 @@ from brokers.adapters.files import BundleFolder, StateError, StateFile
 from brokers.control.sync import Identity
 from policyengine.bundles import (
     Acknowledgement,
+    FilterAnswer,
     Floors,
     LeaseRequest,
     OpenedBundle,
@@ -27,6 +28,7 @@ from policyengine.bundles import (
     decode_request,
     difference,
     encode_control,
+    seal_filter_answer,
     verify_ack,
     verify_lease_request,
 )
@@ -547,3 +549,24 @@ def test_a_full_disk_at_the_last_chunk_loses_nothing(rig: Rig) -> None:
     rig.give("chunk", sealed.chunks[-1])
     assert rig.applied.revisions == [1]
     assert (rig.link.not_kept, list(rig.link.rejections)) == (0, [])
+
+
+def test_an_agent_takes_no_answers_about_filters(rig: Rig) -> None:
+    place = {"domain": "flights", "request": "1" * 32, "type": "Flight", "attributes": ("delay",)}
+    answer = FilterAnswer(audience=ALPHA, **place, at=1, reason="no policy lets it")
+    sealed = seal_filter_answer(
+        answer,
+        sign=partial(sign, ORGANISATION.authority.policy),
+        recipient=rig.keys.sealing.public,
+    )
+    forged = seal_filter_answer(
+        answer,
+        sign=partial(sign, ORGANISATION.authority.lease),
+        recipient=rig.keys.sealing.public,
+    )
+    rig.give("filter-key", sealed)
+    rig.give("filter-key", forged)
+    rig.give("filter-key", b"nonsense")
+    rig.give("filter-key", sealed, domain="heating")
+    reasons = [rejection.reason for rejection in rig.link.rejections]
+    assert reasons == ["audience", "signature", "malformed", "audience"]

@@ -13,11 +13,21 @@ from policyengine.blind import RoutedBlind
 from policyengine.bundles.model import AgentContent, ClientContent
 from tests.support.audiences import Plane
 from tests.support.blind_reading import publish, receive
+from tests.support.markets import QUOTE, priced
 from tests.unit.distribution.conftest import SAMPLES, load, register_agents, register_clients
 
-QUOTE = {"exchange": "NASDAQ", "sym": "IBM", "price": 12, "volume": 300}
 CUSTOMERS = ("small-investor", "pension-fund")
 EXCHANGES = ("nasdaq", "nyse")
+
+
+@pytest.fixture
+def market(plane: Plane, tmp_path: Path) -> Domain:
+    """The news service, where prices are for premium customers alone."""
+    register_agents(plane)
+    load_files([priced(tmp_path)])
+    register_clients(plane, "stocks")
+    plane.settle()
+    return Domain.objects.get(name="stocks")
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from rest_framework.test import APIClient
 
 from adminapp.audit.answers import take_answers
 from adminapp.audit.models import Entry
-from adminapp.changes.loading import load as load_files
 from adminapp.core.authority import AuthorityUnavailable
 from adminapp.core.errors import Forbidden, Invalid
 from adminapp.distribution import filterkeys
@@ -34,35 +33,9 @@ from policyengine.errors import DecryptionError
 from policyengine.primitives.canonical import unb64
 from tests.support.audiences import Plane
 from tests.support.blind_reading import CONTEXT, share_of
-from tests.unit.distribution.conftest import SAMPLES, register_agents, register_clients
-from tests.unit.distribution.stocks import QUOTE, handle, home, quoted
+from tests.unit.distribution.stocks import QUOTE, handle, home, market, quoted
 
-PRICES = """
----
-object: policy
-domain: stocks
-name: prices for premium customers
-title: Prices are for premium customers alone
-action: subscribe
-event_type: Quote
-expression: subject.role == "premium"
-attributes: [price]
-"""
-
-
-@pytest.fixture
-def market(plane: Plane, tmp_path: Path) -> Domain:
-    """The news service, where prices are for premium customers alone."""
-    text = (SAMPLES / "stocks.yaml").read_text()
-    everything = 'event_type: Quote\nexpression: subject.role == "customer"\n'
-    assert text.count(everything) == 1
-    text = text.replace(everything, f"{everything}attributes: [exchange, sym, volume]\n")
-    (tmp_path / "stocks.yaml").write_text(text + PRICES)
-    register_agents(plane)
-    load_files([tmp_path / "stocks.yaml"])
-    register_clients(plane, "stocks")
-    plane.settle()
-    return Domain.objects.get(name="stocks")
+__all__ = ["market"]
 
 
 def ask(name: str, *attributes: str, kind: str = "Quote", **changes: Any) -> FilterAnswer:

@@ -37,6 +37,7 @@ FIRST = (
     "test_agent_activemq",
     "test_migrations",
     "test_crashes",
+    "test_scenarios_activemq",
     "test_api_matrix",
     "test_audit_migration",
     "test_api_access",

@@ -29,6 +29,7 @@ from adminapp.roles.appointing import appoint as give
 from adminapp.roles.models import Appointment
 from adminapp.trustgroups import selectors as groups
 from adminapp.trustgroups import services as trust
+from adminapp.trustgroups.models import KeyEpoch
 from tests.support.commands import serve
 from tests.support.known_keys import held_tag_keys
 
@@ -67,6 +68,11 @@ def rotate(domain: str) -> list[str]:
     trust.rotate_keys(actor=None, domain=row, group_refs=refs, reason=REASON)
     rollouts.request_advance(row)
     return sorted(refs)
+
+
+def key_epochs() -> dict[str, str]:
+    """State of every epoch of the trust groups' keys, by `group number`."""
+    return {f"{row.group_ref} {row.number}": row.state for row in KeyEpoch.objects.order_by("pk")}
 
 
 def revocations() -> list[dict[str, Any]]:
@@ -161,7 +167,7 @@ def _began(row: Revocation) -> dict[str, Any]:
 
 
 for _command in (
-    end_principal, end_appointment, appoint, rotate, revocations, acknowledged, state,
+    end_principal, end_appointment, appoint, rotate, key_epochs, revocations, acknowledged, state,
     published_half,
 ):  # fmt: skip
     base.COMMANDS[_command.__name__.replace("_", "-")] = _command

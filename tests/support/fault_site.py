@@ -6,7 +6,8 @@ agents and clients. Whoever wants something between two parts gives `through`:
     def through(who: str, part: str, address: Address) -> Address: ...
 
 It is asked once for every way from one to another before anything starts, and says where `who`
-(`control`, `clients`, or the name of an agent) finds `part` (`postgresql`, `redis` or `activemq`).
+(`control`, `clients`, or the name of an agent) finds `part` (`postgresql`, `redis`, `activemq`, or
+`activemq-b` where agents stand on an overlay `b` too; control queues are at the first one).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ Address = tuple[str, int]
 Through = Callable[[str, str, Address], Address]
 
 ANSWERING = ("serve-1", "serve-2")
+_CONTROL = "a"
 _LOOPBACK = "127.0.0.1"
 _PATIENCE = 300.0
 
@@ -72,11 +74,14 @@ class FaultSite(Site):
             (folder / name).mkdir(parents=True)
         self.postgresql = PostgresServer(self._database_folder)
         self.redis = RedisServer(folder / "redis")
-        self.activemq = ActiveMQ(folder / "activemq", name="a")
+        self._brokers_of = {
+            overlay: ActiveMQ(folder / _part(overlay), name=overlay)
+            for overlay in sorted({_CONTROL, *agents.values()})
+        }
         self.servers: dict[str, PostgresServer | RedisServer | ActiveMQ] = {
             "postgresql": self.postgresql,
             "redis": self.redis,
-            "activemq": self.activemq,
+            **{_part(overlay): broker for overlay, broker in self._brokers_of.items()},
         }
         # The broker dies with the thread that started it: this one lives as long as the site.
         self._starter = ThreadPoolExecutor(1)
@@ -103,9 +108,11 @@ class FaultSite(Site):
         """The brokers file of one party."""
         path = self.folder / f"brokers-{who}.json"
         if not path.exists():
-            broker = self.activemq
-            host, port = self._through(who, "activemq", (broker.host, broker.port))
-            write_brokers_file(path, {"a": broker.entry(account, host=host, port=port)})
+            entries = {}
+            for overlay, broker in self._brokers_of.items():
+                host, port = self._through(who, _part(overlay), (broker.host, broker.port))
+                entries[overlay] = broker.entry(account, host=host, port=port)
+            write_brokers_file(path, entries, control=_CONTROL)
         return path
 
     # starting and stopping
@@ -116,7 +123,10 @@ class FaultSite(Site):
             for begun in [
                 pool.submit(self._begin_database),
                 pool.submit(self.redis.start),
-                self._starter.submit(self.activemq.start, timeout=_PATIENCE),
+                *(
+                    self._starter.submit(broker.start, timeout=_PATIENCE)
+                    for broker in self._brokers_of.values()
+                ),
             ]:
                 begun.result()
         super().start(*samples)
@@ -195,6 +205,11 @@ class FaultSite(Site):
         except (urllib.error.URLError, OSError, ValueError):
             return {}
         return found
+
+
+def _part(overlay: str) -> str:
+    """The name of an overlay's broker."""
+    return "activemq" if overlay == _CONTROL else f"activemq-{overlay}"
 
 
 def _command(pid: int) -> str:

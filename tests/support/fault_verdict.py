@@ -71,7 +71,7 @@ def verdict(lines: Iterable[Line], may_read: MayRead, *, limit: float) -> list[s
         for name in ("log", "page", "disk")
     }
     others = {"applied", "repaired", "started"}
-    plain = _without_cut_short(_without_late_noes(ordered), limit)
+    plain = _without_cut_short(_without_late_noes(ordered, limit), limit)
     said = [line for line in plain if line["what"] not in others]
     repaired = [line for line in ordered if line["what"] == "repaired"]
     return [
@@ -81,17 +81,18 @@ def verdict(lines: Iterable[Line], may_read: MayRead, *, limit: float) -> list[s
     ]
 
 
-def _without_late_noes(lines: list[Line]) -> list[Line]:
+def _without_late_noes(lines: list[Line], limit: float) -> list[Line]:
     """A publisher's parts are sent again where the answer was lost with an agent or a broker.
 
     Where its rights ended meanwhile the second answer is no, whatever the first one was: it says
-    nothing of what was published before T0.
+    nothing of what was published before that counted everywhere.
     """
     since = {line["who"]: line["at"] for line in lines if line["what"] == "revoked"}
     under_way = {
         line["event"]
         for line in lines
-        if line["what"] == "published" and line["at"] < since.get(line["who"], 0.0)
+        if line["what"] == "published"
+        and line["at"] < since.get(line["who"], float("-inf")) + limit
     }
     return [line for line in lines if line["what"] != "refused" or line["event"] not in under_way]
 

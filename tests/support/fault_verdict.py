@@ -17,7 +17,7 @@ from brokers.adapters.rootfile import load_anchors
 from policyengine.bundles.receipts import verify_receipt
 from policyengine.errors import RejectedError
 from tests.support.fault_domain import DOMAIN
-from tests.support.histories import Line, MayRead, judge
+from tests.support.histories import CONVERGE, Line, MayRead, judge
 
 _APPLIED = {"bundle applied": ("bundle", "revision"), "notice applied": ("notice", "number")}
 _TICK = 1.0
@@ -71,7 +71,8 @@ def verdict(lines: Iterable[Line], may_read: MayRead, *, limit: float) -> list[s
         for name in ("log", "page", "disk")
     }
     others = {"applied", "repaired", "started"}
-    said = [line for line in _without_late_noes(ordered) if line["what"] not in others]
+    plain = _without_cut_short(_without_late_noes(ordered, limit), limit)
+    said = [line for line in plain if line["what"] not in others]
     repaired = [line for line in ordered if line["what"] == "repaired"]
     return [
         *judge([*said, *sources["log"]], may_read, lease=limit),
@@ -80,19 +81,37 @@ def verdict(lines: Iterable[Line], may_read: MayRead, *, limit: float) -> list[s
     ]
 
 
-def _without_late_noes(lines: list[Line]) -> list[Line]:
+def _without_late_noes(lines: list[Line], limit: float) -> list[Line]:
     """A publisher's parts are sent again where the answer was lost with an agent or a broker.
 
     Where its rights ended meanwhile the second answer is no, whatever the first one was: it says
-    nothing of what was published before T0.
+    nothing of what was published before that counted everywhere.
     """
     since = {line["who"]: line["at"] for line in lines if line["what"] == "revoked"}
     under_way = {
         line["event"]
         for line in lines
-        if line["what"] == "published" and line["at"] < since.get(line["who"], 0.0)
+        if line["what"] == "published"
+        and line["at"] < since.get(line["who"], float("-inf")) + limit
     }
     return [line for line in lines if line["what"] != "refused" or line["event"] not in under_way]
+
+
+def _without_cut_short(lines: list[Line], limit: float) -> list[Line]:
+    """What a publisher had under way as its rights ended may be dropped by whoever knows of that.
+
+    It may have lain at an agent that was dead, so long as that and its start took, at most a
+    minute. What was taken before must arrive, and what is taken later is judged as too late.
+    """
+    since = {line["who"]: line["at"] for line in lines if line["what"] == "revoked"}
+    never = float("inf")
+    cut_short = {
+        line["event"]
+        for line in lines
+        if line["what"] == "published"
+        and -CONVERGE < line["at"] - since.get(line["who"], never) <= limit
+    }
+    return [line for line in lines if line["what"] != "accepted" or line["event"] not in cut_short]
 
 
 def unproven(acknowledged: Mapping[str, Mapping[str, list[int]]], lines: list[Line]) -> list[str]:

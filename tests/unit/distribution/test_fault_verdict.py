@@ -78,6 +78,20 @@ def test_what_each_history_shows() -> None:
     assert judged(late) == ["`guard-0` got `meter-0/1` 31.0 s after its revocation"]
 
 
+def test_what_a_publisher_had_under_way_as_its_rights_ended_may_be_dropped() -> None:
+    lost = [line for line in story() if line.get("who") != "tenant-1" or "event" not in line]
+    lacks = ["`tenant-1` lacks `meter-0/1`, accepted at 2.1"]
+
+    def ended(at: float) -> Lines:
+        return [*lost, {"at": at, "what": "revoked", "who": "meter-0"}]
+
+    assert judged(ended(40.0)) == []
+    assert judged(ended(1.9)) == []
+    assert judged(ended(65.0)) == lacks
+    late = judged(ended(-30.0))
+    assert "`meter-0/1` of `meter-0` was taken after its revocation" in late
+
+
 def test_what_counts_as_applied_must_stand_in_a_record_of_the_agent() -> None:
     assert unproven({"alpha": {"bundle": [3, 4]}}, story()) == []
     assert unproven({"alpha": {"bundle": [5]}}, story()) == [

@@ -73,3 +73,15 @@ def heating(plane: Plane, planes: PlaneKeeper) -> Domain:
 def flights(plane: Plane, planes: PlaneKeeper) -> Domain:
     """The flights with keys for everybody, nothing compiled yet."""
     return loaded(plane, planes, "flights")
+
+
+@pytest.fixture
+def compiled_heating(plane: Plane, planes: PlaneKeeper) -> Domain:
+    """JingFang with keys for everybody, which hold what was compiled for them."""
+    return at_rest(plane, planes, "heating")
+
+
+@pytest.fixture
+def compiled_flights(plane: Plane, planes: PlaneKeeper) -> Domain:
+    """The flights with keys for everybody, which hold what was compiled for them."""
+    return at_rest(plane, planes, "flights")

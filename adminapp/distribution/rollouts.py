@@ -205,9 +205,12 @@ def _publish(rollout: Rollout) -> bool:
     if rollout.blind_to is not None:
         _set(rollout.blind_from, client_state=Epoch.DRAINING)
         _set(rollout.blind_to, client_state=Epoch.CURRENT)
-    # Nobody acknowledges that the time is up, so somebody has to look then.
-    request_advance(rollout.domain, wait=timedelta(seconds=settings.DRAIN_SECONDS))
-    return _enter(rollout, State.DRAINING, "epoch.published")
+    entered = _enter(rollout, State.DRAINING, "epoch.published")
+    # Nobody acknowledges that the time is up, so somebody has to look then: not before the stage
+    # has lasted that long, and once more where a publisher keeps silent.
+    for seconds in sorted({settings.DRAIN_SECONDS, settings.DRAIN_LIMIT_SECONDS}):
+        request_advance(rollout.domain, wait=timedelta(seconds=seconds))
+    return entered
 
 
 def _retire(rollout: Rollout) -> bool:

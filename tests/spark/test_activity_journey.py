@@ -34,9 +34,9 @@ from tests.support.audiences import Plane, live_authority, plane
 from tests.support.memory_broker import MemoryBroker, MemoryTransport
 from tests.support.pure_agents import agent_snapshot, publication
 from tests.support.site_agents import Site
-from tests.unit.distribution.conftest import flights
+from tests.unit.distribution.conftest import flights, planes
 
-__all__ = ["flights", "live_authority", "plane"]
+__all__ = ["flights", "live_authority", "plane", "planes"]
 
 FLIGHT = {
     "flight": 1545, "carrier": "UA", "origin": "EWR", "dest": "IAH", "hour": 5, "delay": 2,

@@ -22,9 +22,9 @@ from spark.tables import SnapshotTable
 from tasks import recompute
 from tests.support.audiences import Plane, live_authority, plane
 from tests.support.services import PostgreSQL
-from tests.unit.distribution.conftest import heating
+from tests.unit.distribution.conftest import heating, planes
 
-__all__ = ["heating", "live_authority", "plane"]
+__all__ = ["heating", "live_authority", "plane", "planes"]
 
 pytestmark = [pytest.mark.spark, pytest.mark.django_db]
 

@@ -35,7 +35,7 @@ class PlaneKeeper:
         self._authority, self._folders = authority, folders
         self._kept: dict[str, _Kept] = {}
 
-    def bring_up(self, name: str, plane: Plane, make: Callable[[], None]) -> None:
+    def bring_up(self, name: str, plane: Plane, make: Callable[[], object]) -> None:
         """Do what brings up a plane that is empty, or put back what came of it the first time.
 
         The first test gets what later ones get: copies, and nothing of how it was made.
@@ -54,7 +54,7 @@ class PlaneKeeper:
         plane.sent.clear()
         cache.clear()
 
-    def _make(self, plane: Plane, make: Callable[[], None]) -> _Kept:
+    def _make(self, plane: Plane, make: Callable[[], object]) -> _Kept:
         rows = KeptRows()
         rows.watch(make)
         assert not any(plane.queues.values())

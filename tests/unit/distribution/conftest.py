@@ -57,13 +57,31 @@ def at_rest(on: Plane, planes: PlaneKeeper, name: str) -> Domain:
     return Domain.objects.get(name=name)
 
 
+def loaded(on: Plane, planes: PlaneKeeper, name: str) -> Domain:
+    """A sample with keys for everybody, nothing compiled yet."""
+    planes.bring_up(f"{name}, loaded", on, lambda: load(on, name))
+    return Domain.objects.get(name=name)
+
+
 @pytest.fixture
-def heating(plane: Plane) -> Domain:
+def heating(plane: Plane, planes: PlaneKeeper) -> Domain:
     """JingFang with keys for everybody, nothing compiled yet."""
-    return load(plane, "heating")
+    return loaded(plane, planes, "heating")
 
 
 @pytest.fixture
-def flights(plane: Plane) -> Domain:
+def flights(plane: Plane, planes: PlaneKeeper) -> Domain:
     """The flights with keys for everybody, nothing compiled yet."""
-    return load(plane, "flights")
+    return loaded(plane, planes, "flights")
+
+
+@pytest.fixture
+def compiled_heating(plane: Plane, planes: PlaneKeeper) -> Domain:
+    """JingFang with keys for everybody, which hold what was compiled for them."""
+    return at_rest(plane, planes, "heating")
+
+
+@pytest.fixture
+def compiled_flights(plane: Plane, planes: PlaneKeeper) -> Domain:
+    """The flights with keys for everybody, which hold what was compiled for them."""
+    return at_rest(plane, planes, "flights")

@@ -13,8 +13,9 @@ from policyengine.blind import RoutedBlind
 from policyengine.bundles.model import AgentContent, ClientContent
 from tests.support.audiences import Plane
 from tests.support.blind_reading import publish, receive
+from tests.support.kept_planes import PlaneKeeper
 from tests.support.markets import QUOTE, priced
-from tests.unit.distribution.conftest import SAMPLES, load, register_agents, register_clients
+from tests.unit.distribution.conftest import SAMPLES, at_rest, register_agents, register_clients
 
 CUSTOMERS = ("small-investor", "pension-fund")
 EXCHANGES = ("nasdaq", "nyse")
@@ -31,10 +32,9 @@ def market(plane: Plane, tmp_path: Path) -> Domain:
 
 
 @pytest.fixture
-def stocks(plane: Plane) -> Domain:
+def stocks(plane: Plane, planes: PlaneKeeper) -> Domain:
     """The news service of paper 001: quotes that no broker may read."""
-    found = load(plane, "stocks")
-    plane.settle()
+    found = at_rest(plane, planes, "stocks")
     plane.lease_all()
     return found
 
@@ -70,16 +70,20 @@ def epochs(content: AgentContent | ClientContent) -> dict[int, str]:
 
 
 @pytest.fixture
-def ordered(plane: Plane, tmp_path: Path) -> Domain:
+def ordered(plane: Plane, planes: PlaneKeeper, settings: Any, tmp_path: Path) -> Domain:
     """The same with prices under an order-preserving function."""
     text = (SAMPLES / "stocks.yaml").read_text()
     price = "name: price, "
     assert text.count(price) == 1
     hidden = f"{price}protection: {{kind: order-preserving, sealed: true}}, "
     (tmp_path / "stocks.yaml").write_text(text.replace(price, hidden))
-    register_agents(plane)
-    load_files([tmp_path / "stocks.yaml"])
-    register_clients(plane, "stocks")
-    plane.settle()
+
+    def make() -> None:
+        register_agents(plane)
+        load_files([tmp_path / "stocks.yaml"])
+        register_clients(plane, "stocks")
+        plane.settle()
+
+    planes.bring_up(f"stocks, ordered, {settings.ORDER_SCHEME}", plane, make)
     plane.lease_all()
     return Domain.objects.get(name="stocks")

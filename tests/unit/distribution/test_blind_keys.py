@@ -98,8 +98,7 @@ def test_nothing_changes_for_those_whom_a_change_does_not_concern(
     assert BlindEpoch.objects.count() == 1
 
 
-def test_a_domain_that_hides_nothing_has_no_keys(plane: Plane, heating: Domain) -> None:
-    plane.settle()
+def test_a_domain_that_hides_nothing_has_no_keys(plane: Plane, compiled_heating: Domain) -> None:
     assert not BlindEpoch.objects.exists()
     assert plane.audiences["agent:alpha"].agent("heating").blind == ()
 

@@ -49,18 +49,16 @@ def test_filters_need_twice_the_room_that_tokens_need(heating: Domain) -> None:
     ask(heating, names)
 
 
-def test_another_encoding_is_a_new_epoch(plane: Plane, heating: Domain) -> None:
-    plane.settle()
+def test_another_encoding_is_a_new_epoch(plane: Plane, compiled_heating: Domain) -> None:
     plane.lease_all()
-    identity.update_domain(actor=None, domain=heating, data={"encoding": "tokens"})
+    identity.update_domain(actor=None, domain=compiled_heating, data={"encoding": "tokens"})
     plane.settle()
     epochs = plane.audiences["agent:alpha"].agent("heating").epochs
     assert [(e.epoch, e.parameters["encoding"]) for e in epochs] == [(2, "tokens")]
-    assert EncodingEpoch.objects.get(domain=heating, number=2).cause == "size"
+    assert EncodingEpoch.objects.get(domain=compiled_heating, number=2).cause == "size"
 
 
-def test_keys_that_a_banned_agent_held_are_replaced(plane: Plane, flights: Domain) -> None:
-    plane.settle()
+def test_keys_that_a_banned_agent_held_are_replaced(plane: Plane, compiled_flights: Domain) -> None:
     plane.lease_all()
     identity.set_agent_state(
         actor=None, agent=Agent.objects.get(name="beta"), state=Agent.State.BANNED
@@ -69,7 +67,7 @@ def test_keys_that_a_banned_agent_held_are_replaced(plane: Plane, flights: Domai
     plane.settle()
     states = {
         (epoch.group_ref, epoch.number): epoch.state
-        for epoch in KeyEpoch.objects.filter(domain=flights)
+        for epoch in KeyEpoch.objects.filter(domain=compiled_flights)
     }
     assert states == {
         ("key:airframe", 1): "retired",

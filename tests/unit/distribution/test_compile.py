@@ -134,27 +134,30 @@ def test_a_compiler_reads_again_when_another_one_opened_the_first_epoch(flights:
     assert not compiling._make_room(read_again)
 
 
-def test_airports_publish_only_what_leaves_from_them(plane: Plane, flights: Domain) -> None:
-    plane.settle()
+def test_airports_publish_only_what_leaves_from_them(
+    plane: Plane, compiled_flights: Domain
+) -> None:
     for name in ("jfk", "ewr", "lga"):
         publisher = Principal.objects.get(name=name)
-        compare(plane, flights, "publish", publisher, FLIGHTS, ("a", "b"))
+        compare(plane, compiled_flights, "publish", publisher, FLIGHTS, ("a", "b"))
 
 
-def test_customers_receive_their_own_home_and_nothing_else(plane: Plane, heating: Domain) -> None:
-    plane.settle()
+def test_customers_receive_their_own_home_and_nothing_else(
+    plane: Plane, compiled_heating: Domain
+) -> None:
     gateway = Principal.objects.get(name="meter-gateway")
     homes = [{"consumer": f"X-{number}"} for number in (104211, 118834, 999999)]
-    assert compare(plane, heating, "subscribe", gateway, [*homes, {}]) > 0
+    assert compare(plane, compiled_heating, "subscribe", gateway, [*homes, {}]) > 0
 
 
-def test_an_agent_gets_only_its_own_clients_and_their_values(plane: Plane, heating: Domain) -> None:
-    plane.settle()
+def test_an_agent_gets_only_its_own_clients_and_their_values(
+    plane: Plane, compiled_heating: Domain
+) -> None:
     for name in ("alpha", "beta"):
         content = plane.audiences[f"agent:{name}"].agent("heating")
         local = {
             principal.handle
-            for principal in heating.principals.all()
+            for principal in compiled_heating.principals.all()
             if principal.homes.get().agent.name == name
         }
         epoch = current(content)
@@ -162,20 +165,24 @@ def test_an_agent_gets_only_its_own_clients_and_their_values(plane: Plane, heati
         assert {subject.handle for subject in epoch.subjects} == local
         own = Policy.objects.get(name="AP_A")
         bound = [rule for rule in epoch.rules if rule.policy == f"policy-{own.pk}"]
-        customers = [p for p in heating.principals.all() if p.handle in local and "X-" in p.name]
+        customers = [
+            p for p in compiled_heating.principals.all() if p.handle in local and "X-" in p.name
+        ]
         assert len(bound) == len(customers) == 4
 
 
-def test_no_plain_value_stands_in_what_an_agent_matches(plane: Plane, heating: Domain) -> None:
-    plane.settle()
+def test_no_plain_value_stands_in_what_an_agent_matches(
+    plane: Plane, compiled_heating: Domain
+) -> None:
     content = plane.audiences["agent:alpha"].agent("heating")
     epoch = str(current(content).to_json())
     for word in ("X-104211", "individual", "datamining", "consumer", "AP_A"):
         assert word not in epoch
 
 
-def test_overlays_and_agents_share_no_tag_and_no_encoding(plane: Plane, flights: Domain) -> None:
-    plane.settle()
+def test_overlays_and_agents_share_no_tag_and_no_encoding(
+    plane: Plane, compiled_flights: Domain
+) -> None:
     agents = {
         name: current(plane.audiences[f"agent:{name}"].agent("flights"))
         for name in ("alpha", "beta", "gamma")
@@ -191,8 +198,9 @@ def test_overlays_and_agents_share_no_tag_and_no_encoding(plane: Plane, flights:
     assert not marks["alpha"] & marks["gamma"]
 
 
-def test_keys_go_to_the_members_of_their_trust_group(plane: Plane, flights: Domain) -> None:
-    plane.settle()
+def test_keys_go_to_the_members_of_their_trust_group(
+    plane: Plane, compiled_flights: Domain
+) -> None:
     opened: dict[str, dict[str, bytes]] = {}
     for name in ("alpha", "beta", "gamma"):
         audience = plane.audiences[f"agent:{name}"]
@@ -205,9 +213,8 @@ def test_keys_go_to_the_members_of_their_trust_group(plane: Plane, flights: Doma
     assert opened["alpha"] == opened["beta"]
 
 
-def test_only_publishers_hold_tag_keys(plane: Plane, flights: Domain) -> None:
-    plane.settle()
-    for principal in flights.principals.all():
+def test_only_publishers_hold_tag_keys(plane: Plane, compiled_flights: Domain) -> None:
+    for principal in compiled_flights.principals.all():
         content = plane.audiences[f"client:{principal.handle}"].content("flights")
         publishes = principal.kind == "publisher"
         assert bool(content.tag_keys) is publishes
@@ -215,8 +222,9 @@ def test_only_publishers_hold_tag_keys(plane: Plane, flights: Domain) -> None:
         assert {h.overlay for h in content.homes} == {"a", "b"}
 
 
-def test_encodings_that_did_not_change_stay_byte_for_byte(plane: Plane, flights: Domain) -> None:
-    plane.settle()
+def test_encodings_that_did_not_change_stay_byte_for_byte(
+    plane: Plane, compiled_flights: Domain
+) -> None:
     before = dict(EncodedItem.objects.values_list("pk", "encoded"))
     policies.update_policy(
         actor=None,
@@ -227,36 +235,34 @@ def test_encodings_that_did_not_change_stay_byte_for_byte(plane: Plane, flights:
     after = dict(EncodedItem.objects.values_list("pk", "encoded"))
     # The subject's side is the same; only the event's tag changed.
     assert after == before
-    compare(plane, flights, "subscribe", Principal.objects.get(name="jfk"), FLIGHTS)
+    compare(plane, compiled_flights, "subscribe", Principal.objects.get(name="jfk"), FLIGHTS)
 
 
 def test_a_change_reaches_agents_and_spares_clients_it_does_not_concern(
-    plane: Plane, flights: Domain
+    plane: Plane, compiled_flights: Domain
 ) -> None:
-    plane.settle()
     airline = plane.audiences[f"client:{Principal.objects.get(name='UA').handle}"]
     held = airline.bundles["flights"].digest
     policies.create_policy(
         actor=None,
-        domain=flights,
+        domain=compiled_flights,
         name="early",
         action="subscribe",
         event_type="Arrival",
         expression='subject.type == "airline" && event.hour < 6',
     )
     plane.settle()
-    flights.refresh_from_db()
+    compiled_flights.refresh_from_db()
     assert airline.bundles["flights"].digest == held
     agent = plane.audiences["agent:alpha"]
-    assert agent.bundles["flights"].header.revision == flights.revision
+    assert agent.bundles["flights"].header.revision == compiled_flights.revision
     publisher = plane.audiences[f"client:{Principal.objects.get(name='jfk').handle}"]
     assert len(publisher.content("flights").predicates) == 2
 
 
 def test_bundles_follow_what_was_acknowledged_and_stand_alone_otherwise(
-    plane: Plane, heating: Domain
+    plane: Plane, compiled_heating: Domain
 ) -> None:
-    plane.settle()
     alpha = plane.audiences["agent:alpha"]
     first = alpha.bundles["heating"]
     policy = Policy.objects.get(name="AP_B")
@@ -268,21 +274,22 @@ def test_bundles_follow_what_was_acknowledged_and_stand_alone_otherwise(
     for title in ("two", "three"):
         policies.update_policy(actor=None, policy=policy, data={"title": title})
         policy.refresh_from_db()
-        services.compile_domain(heating.pk)
+        services.compile_domain(compiled_heating.pk)
     plane.settle()
-    heating.refresh_from_db()
-    assert alpha.bundles["heating"].header.revision == heating.revision
+    compiled_heating.refresh_from_db()
+    assert alpha.bundles["heating"].header.revision == compiled_heating.revision
     assert alpha.refusals == []
 
 
-def test_an_agent_that_lost_its_state_is_brought_back(plane: Plane, heating: Domain) -> None:
-    plane.settle()
+def test_an_agent_that_lost_its_state_is_brought_back(
+    plane: Plane, compiled_heating: Domain
+) -> None:
     alpha = plane.audiences["agent:alpha"]
     alpha.forget()
     plane.lease_all()
     plane.settle()
-    heating.refresh_from_db()
-    assert alpha.bundles["heating"].header.revision == heating.revision
+    compiled_heating.refresh_from_db()
+    assert alpha.bundles["heating"].header.revision == compiled_heating.revision
     assert alpha.bundles["heating"].header.previous == ""
 
 

@@ -70,12 +70,11 @@ def report(plane: Plane, domain: Domain, rows: list[DecisionRow], **changes: Any
 
 
 def test_bundles_say_how_decisions_are_kept_only_where_they_are(
-    plane: Plane, heating: Domain
+    plane: Plane, compiled_heating: Domain
 ) -> None:
-    plane.settle()
     alpha = plane.audiences["agent:alpha"]
     assert alpha.bundles["heating"].content.decisions is None
-    identity.update_domain(actor=None, domain=heating, data={"decision_days": 7})
+    identity.update_domain(actor=None, domain=compiled_heating, data={"decision_days": 7})
     plane.settle()
     assert alpha.bundles["heating"].content.decisions.days == 7
 

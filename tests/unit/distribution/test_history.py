@@ -19,14 +19,26 @@ from adminapp.identity import services as identity
 from adminapp.identity.models import Agent, Domain, User
 from policyengine.bundles import messages
 from tests.support.audiences import Audience, Plane
+from tests.support.kept_planes import PlaneKeeper
+from tests.unit.distribution.conftest import loaded
+
+
+def patient(domain: Domain) -> Domain:
+    """Leases that outlast a slow machine; whose ends here is set by hand."""
+    Domain.objects.filter(pk=domain.pk).update(lease_seconds=86_400)
+    domain.refresh_from_db()
+    return domain
 
 
 @pytest.fixture
-def heating(heating: Domain) -> Domain:
-    """Leases that outlast a slow machine; whose ends here is set by hand."""
-    Domain.objects.filter(pk=heating.pk).update(lease_seconds=86_400)
-    heating.refresh_from_db()
-    return heating
+def heating(compiled_heating: Domain) -> Domain:
+    return patient(compiled_heating)
+
+
+@pytest.fixture
+def fresh(plane: Plane, planes: PlaneKeeper) -> Domain:
+    """Nothing is compiled yet."""
+    return patient(loaded(plane, planes, "heating"))
 
 
 def shown(domain: Domain, agent: str) -> tuple[str, int]:
@@ -160,32 +172,32 @@ def test_a_silent_agent_is_shown_as_such(plane: Plane, heating: Domain) -> None:
     assert (found.applied, found.silent) == (1, ("beta",))
 
 
-def test_an_agent_nobody_ever_heard_of_waits(plane: Plane, heating: Domain) -> None:
+def test_an_agent_nobody_ever_heard_of_waits(plane: Plane, fresh: Domain) -> None:
     plane.audiences["agent:beta"].deaf = True
     plane.settle()
-    assert shown(heating, "beta") == ("waiting", 0)
-    assert selectors.domain_progress(heating).silent == ("beta",)
+    assert shown(fresh, "beta") == ("waiting", 0)
+    assert selectors.domain_progress(fresh).silent == ("beta",)
 
 
 def test_what_was_sealed_anew_proves_as_well_as_before(
-    plane: Plane, heating: Domain, monkeypatch: pytest.MonkeyPatch
+    plane: Plane, fresh: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bundle was made again after it was applied: what is held bears the digest before."""
     plane.settle()
     plane.lease_all()
     alpha = plane.audiences["agent:alpha"]
-    heating.refresh_from_db()
+    fresh.refresh_from_db()
     Recipient.objects.filter(audience="agent:alpha").update(revision=0, digest="")
-    bundle = Bundle.objects.get(audience="agent:alpha", revision=heating.revision)
+    bundle = Bundle.objects.get(audience="agent:alpha", revision=fresh.revision)
     # Bundles say to the second when they were made: within one second both would be the same.
     later = timezone.now() + timedelta(seconds=2)
     with monkeypatch.context() as clock:
         clock.setattr(timezone, "now", lambda: later)
         services.rebuild(bundle.pk)
-    fresh = Bundle.objects.get(pk=bundle.pk)
-    assert fresh.digest != bundle.digest
+    another = Bundle.objects.get(pk=bundle.pk)
+    assert another.digest != bundle.digest
     plane.receive(alpha.lease_request())
-    assert shown(heating, "alpha") == ("current", heating.revision)
+    assert shown(fresh, "alpha") == ("current", fresh.revision)
 
 
 def test_the_history_outlives_bundles_and_ends_after_its_period(
@@ -209,21 +221,21 @@ def test_the_history_outlives_bundles_and_ends_after_its_period(
     assert left.pk == told[-1].pk
 
 
-def test_lanes_are_drawn_from_what_was_signed(plane: Plane, heating: Domain) -> None:
+def test_lanes_are_drawn_from_what_was_signed(plane: Plane, fresh: Domain) -> None:
     now = timezone.now()
     Recipient.objects.create(
-        audience="agent:alpha", domain=heating, leased_until=now - timedelta(hours=6)
+        audience="agent:alpha", domain=fresh, leased_until=now - timedelta(hours=6)
     )
     for hours, revision, proven in ((30, 1, True), (18, 2, False), (12, 3, True)):
         Enforcement.objects.create(
             audience="agent:alpha",
-            domain=heating,
+            domain=fresh,
             revision=revision,
             digest="0" * 64,
             applied_at=now - timedelta(hours=hours),
             proven=proven,
         )
-    (lane, empty) = history.lanes(heating, ["alpha", "beta"], now=now)
+    (lane, empty) = history.lanes(fresh, ["alpha", "beta"], now=now)
     drawn = [(each.revision, each.kind, each.start, each.width) for each in lane.spans]
     assert drawn == [
         (1, "applied", 0, 250),

@@ -34,6 +34,8 @@ from adminapp.enrolment.models import Certificate, Enrolment, EnrolmentToken
 from adminapp.identity.models import Agent, Domain, Principal
 from adminapp.outbox.models import OutboxRow
 from tests.support.audiences import Plane
+from tests.support.kept_planes import PlaneKeeper
+from tests.unit.distribution.conftest import at_rest
 
 RULES = {
     rule["alert"]: rule
@@ -186,14 +188,13 @@ STATES: dict[str, Callable[[Domain], Any]] = {
 
 
 @pytest.fixture
-def quiet(plane: Plane, heating: Domain) -> Domain:
+def quiet(plane: Plane, planes: PlaneKeeper) -> Domain:
     """A control plane on which everything is as it should be."""
-    plane.settle()
+    found = at_rest(plane, planes, "heating")
     plane.lease_all()
     OutboxRow.objects.exclude(state="done").delete()
     metrics.beat()
-    heating.refresh_from_db()
-    return heating
+    return found
 
 
 def test_nothing_fires_where_all_is_well_and_each_rule_on_its_own_state(quiet: Domain) -> None:

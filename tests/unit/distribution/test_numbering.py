@@ -18,16 +18,18 @@ from adminapp.identity.models import Domain
 from adminapp.policies import remembered
 from adminapp.policies import services as policies
 from tests.support.audiences import Plane
+from tests.support.kept_planes import PlaneKeeper
+from tests.unit.distribution.conftest import at_rest
 
 AGENTS = ("agent:alpha", "agent:beta")
 
 
 @pytest.fixture
-def running(plane: Plane, heating: Domain) -> Domain:
+def running(plane: Plane, planes: PlaneKeeper) -> Domain:
     """JingFang, everybody up to date."""
-    plane.settle()
+    found = at_rest(plane, planes, "heating")
     plane.lease_all()
-    return Domain.objects.get(pk=heating.pk)
+    return found
 
 
 @contextmanager

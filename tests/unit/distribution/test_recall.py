@@ -18,15 +18,24 @@ from adminapp.trustgroups.models import KeyEpoch, TrustGroup
 from policyengine.bundles import contexts
 from policyengine.primitives.canonical import b64
 from tests.support.audiences import Plane
+from tests.support.kept_planes import PlaneKeeper
 from tests.support.known_keys import held_tag_keys
+from tests.unit.distribution.conftest import load
 from tests.unit.distribution.test_numbering import lost
 
 INSPECTOR = "X-104212"
 
 
 @pytest.fixture
-def running(plane: Plane, heating: Domain) -> Domain:
+def running(plane: Plane, planes: PlaneKeeper) -> Domain:
     """JingFang with an inspector, everybody up to date."""
+    planes.bring_up("heating with an inspector", plane, lambda: _with_an_inspector(plane))
+    plane.lease_all()
+    return Domain.objects.get(name="heating")
+
+
+def _with_an_inspector(plane: Plane) -> None:
+    heating = load(plane, "heating")
     roles.create_role(
         actor=None, domain=heating, name="inspector", rules=[{"appointments": ["inspection"]}]
     )
@@ -36,8 +45,6 @@ def running(plane: Plane, heating: Domain) -> Domain:
     )  # fmt: skip
     roles.appoint(actor=None, principal=inspector(), name="inspection")
     plane.settle()
-    plane.lease_all()
-    return Domain.objects.get(pk=heating.pk)
 
 
 def inspector() -> Principal:

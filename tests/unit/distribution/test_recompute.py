@@ -11,16 +11,17 @@ from django.utils import timezone
 from adminapp.distribution import recompute as service
 from adminapp.distribution import selectors, services
 from adminapp.distribution.models import EncodedItem, EncodingEpoch, RecomputeJob, Revocation
-from adminapp.identity.models import Domain
 from tasks import recompute
 from tests.support.audiences import Plane
+from tests.support.kept_planes import PlaneKeeper
 from tests.support.known_keys import held_tag_keys
+from tests.unit.distribution.conftest import at_rest
 
 
 @pytest.fixture
-def revocation(plane: Plane, heating: Domain) -> Revocation:
+def revocation(plane: Plane, planes: PlaneKeeper) -> Revocation:
     """A revocation whose run is ordered and not begun."""
-    plane.settle()
+    heating = at_rest(plane, planes, "heating")
     plane.lease_all()
     made = services.revoke_principal(
         actor=None, principal=held_tag_keys("X-104211"), reason="moved"
@@ -94,9 +95,7 @@ def test_rows_are_imported_only_while_the_epoch_is_in_preparation(
     assert service.keep(taken, [row]) == 0
 
 
-def test_an_encoding_of_other_tokens_is_not_used(
-    plane: Plane, revocation: Revocation, heating: Domain
-) -> None:
+def test_an_encoding_of_other_tokens_is_not_used(plane: Plane, revocation: Revocation) -> None:
     """A row that a run made from tokens that changed since is made anew by the compiler."""
     taken = service.take(job().pk)
     assert taken is not None

@@ -24,17 +24,19 @@ from adminapp.identity.models import Domain, Principal
 from policyengine.anonset import Parameters, match
 from tasks.recompute import run
 from tests.support.audiences import Plane
+from tests.support.kept_planes import PlaneKeeper
+from tests.unit.distribution.conftest import at_rest
 
 GONE, KEPT = "X-104211", "X-104212"
 Rows: TypeAlias = dict[tuple[str, str, str, int], bytes]
 
 
 @pytest.fixture
-def domain(plane: Plane, heating: Domain) -> Domain:
+def domain(plane: Plane, planes: PlaneKeeper) -> Domain:
     """JingFang, everybody up to date in epoch 1."""
-    plane.settle()
+    found = at_rest(plane, planes, "heating")
     plane.lease_all()
-    return heating
+    return found
 
 
 def handle(name: str) -> str:

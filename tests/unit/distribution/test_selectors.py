@@ -26,12 +26,13 @@ def test_progress_counts_acknowledgements_and_nothing_else(plane: Plane, heating
     assert (found.applied, found.behind) == (1, ("beta",))
 
 
-def test_agent_rows_show_only_domains_that_the_reader_sees(plane: Plane, heating: Domain) -> None:
-    plane.settle()
+def test_agent_rows_show_only_domains_that_the_reader_sees(
+    plane: Plane, compiled_heating: Domain
+) -> None:
     plane.lease_all()
     manager = identity.create_user(actor=None, username="manager")
     stranger = identity.create_user(actor=None, username="stranger")
-    identity.set_membership(actor=None, user=manager, domain=heating, role="manager")
+    identity.set_membership(actor=None, user=manager, domain=compiled_heating, role="manager")
     rows = {row.name: row for row in selectors.agent_rows(manager)}
     assert [entry.domain for entry in rows["alpha"].domains] == ["heating"]
     assert rows["alpha"].leased
@@ -39,8 +40,9 @@ def test_agent_rows_show_only_domains_that_the_reader_sees(plane: Plane, heating
     assert selectors.agent_rows(stranger) == []
 
 
-def test_the_broker_view_sets_encodings_beside_plain_text(plane: Plane, heating: Domain) -> None:
-    plane.settle()
+def test_the_broker_view_sets_encodings_beside_plain_text(
+    plane: Plane, compiled_heating: Domain
+) -> None:
     view = selectors.broker_view(Policy.objects.get(name="AP_A"))
     assert view.epoch == 1
     assert 0 < view.false_positive < 2**-60
@@ -61,8 +63,7 @@ def test_the_broker_view_before_the_first_compile_is_empty(heating: Domain) -> N
     assert view.expression
 
 
-def test_old_bundles_go_and_the_newest_stays(plane: Plane, heating: Domain) -> None:
-    plane.settle()
+def test_old_bundles_go_and_the_newest_stays(plane: Plane, compiled_heating: Domain) -> None:
     policies.update_policy(
         actor=None, policy=Policy.objects.get(name="AP_B"), data={"title": "new"}
     )

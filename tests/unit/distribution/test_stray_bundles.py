@@ -21,8 +21,9 @@ def _refuse(plane: Plane, reason: str, *, digest: str = "", number: int = 0) -> 
     plane.receive(alpha.ack("heating", "bundle", number, digest, "rejected", reason))
 
 
-def test_a_refused_stranger_s_bundle_stands_in_the_audit(plane: Plane, heating: Domain) -> None:
-    plane.settle()
+def test_a_refused_stranger_s_bundle_stands_in_the_audit(
+    plane: Plane, compiled_heating: Domain
+) -> None:
     states = set(Bundle.objects.values_list("pk", "state"))
     _refuse(plane, "signature")
     (entry,) = _entries()
@@ -36,8 +37,9 @@ def test_a_refused_stranger_s_bundle_stands_in_the_audit(plane: Plane, heating: 
     assert set(Bundle.objects.values_list("pk", "state")) == states
 
 
-def test_a_flood_makes_one_entry_a_minute_for_each_reason(plane: Plane, heating: Domain) -> None:
-    plane.settle()
+def test_a_flood_makes_one_entry_a_minute_for_each_reason(
+    plane: Plane, compiled_heating: Domain
+) -> None:
     for _ in range(5):
         _refuse(plane, "signature")
         _refuse(plane, "expired", digest="0" * 64, number=99)

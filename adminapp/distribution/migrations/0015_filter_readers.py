@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("distribution", "0011_recipient_root"),
+        ("distribution", "0014_checks_by_domain"),
         ("identity", "0008_domain_decision_days"),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -127,6 +128,32 @@ def _generated(path: Path) -> str:
     return _read(path)
 
 
+# A server that vanishes without a word, as hosts and networks do, is noticed within half a minute
+# also by who waits for its answer; the system's own patience is hours.
+_IDLE, _BETWEEN, _TIMES, _UNHEARD = 10, 5, 3, 25
+_GONE_POSTGRESQL = {
+    "keepalives_idle": _IDLE,
+    "keepalives_interval": _BETWEEN,
+    "keepalives_count": _TIMES,
+    "tcp_user_timeout": _UNHEARD * 1000,
+}
+_GONE_REDIS = {
+    "socket_connect_timeout": 10,
+    "socket_keepalive": True,
+    # Those of them that this system has.
+    "socket_keepalive_options": {
+        getattr(socket, name): value
+        for name, value in (
+            ("TCP_KEEPIDLE", _IDLE),
+            ("TCP_KEEPINTVL", _BETWEEN),
+            ("TCP_KEEPCNT", _TIMES),
+            ("TCP_USER_TIMEOUT", _UNHEARD * 1000),
+        )
+        if hasattr(socket, name)
+    },
+}
+
+
 def database(url: str, var_dir: Path) -> dict[str, Any]:
     """A Django database entry from `sqlite:///path` or `postgresql://user:pw@host:port/name`."""
     parts = urlsplit(url)
@@ -142,7 +169,7 @@ def database(url: str, var_dir: Path) -> dict[str, Any]:
             "PORT": str(parts.port or ""),
             "CONN_MAX_AGE": 60,
             "CONN_HEALTH_CHECKS": True,
-            "OPTIONS": {"connect_timeout": 10},
+            "OPTIONS": {"connect_timeout": 10, **_GONE_POSTGRESQL},
         }
     raise ImproperlyConfigured(
         "PORTCULLIS_DATABASE_URL must start with sqlite:/// or postgresql://"
@@ -172,14 +199,18 @@ def cache(url: str) -> dict[str, Any]:
             "LOCATION": "portcullis",
         }
     if urlsplit(url).scheme in {"redis", "rediss"}:
-        return {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": url}
+        return {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": url,
+            "OPTIONS": dict(_GONE_REDIS),
+        }
     raise ImproperlyConfigured("PORTCULLIS_CACHE_URL must start with redis://")
 
 
 def celery_transport(url: str, folder: Path) -> dict[str, Any]:
     """Options of Celery's transport: folders for the embedded one, timeouts for Redis."""
     if not url.startswith("filesystem:"):
-        return {"visibility_timeout": 60, "unacked_restore_throttle": 1}
+        return {"visibility_timeout": 60, "unacked_restore_throttle": 1, **_GONE_REDIS}
     messages, control = folder / "messages", folder / "control"
     for path in (messages, control):
         path.mkdir(parents=True, exist_ok=True)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import stat
 import subprocess
 import sys
 import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+import redis
 from asgiref.testing import ApplicationCommunicator
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
@@ -129,6 +133,30 @@ def test_the_embedded_transport_has_its_folders(tmp_path: Path) -> None:
     assert Path(options["control_folder"]).is_dir()
     redis = env.celery_transport("redis://localhost", tmp_path)
     assert redis["unacked_restore_throttle"] == 1
+
+
+def test_servers_that_vanish_without_a_word_are_noticed_within_half_a_minute(
+    tmp_path: Path,
+) -> None:
+    """On the sockets themselves: nobody there ever says anything."""
+    told = env.database("postgresql://u:p@127.0.0.1:5432/x", tmp_path)["OPTIONS"]
+    noticed = told["keepalives_idle"] + told["keepalives_interval"] * told["keepalives_count"]
+    assert noticed <= 30
+    assert told["tcp_user_timeout"] <= 30_000
+    # Raises where the library does not know one of them.
+    psycopg.conninfo.make_conninfo(host="127.0.0.1", **told)
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        cached = env.cache(f"redis://127.0.0.1:{port}/1")["OPTIONS"]
+        carried = env.celery_transport(f"redis://127.0.0.1:{port}/1", tmp_path)
+        for options in (cached, {name: carried[name] for name in cached}):
+            connection = redis.Connection(host="127.0.0.1", port=port, **options)
+            with closing(connection._connect()) as opened:
+                assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+                for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_USER_TIMEOUT"):
+                    held = opened.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
+                    assert 0 < held <= 30_000
 
 
 def test_headers_of_every_answer(db: None) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
@@ -90,7 +93,28 @@ def session(options: SessionOptions) -> SparkSession:
     builder = SparkSession.builder.appName("portcullis").master(options.master)
     for name, value in settings(options).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with _undisturbed():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put SIGTERM off until Spark's JVM is connected.
+
+    Whoever ended before that took the folder away in which the JVM is to say where it listens;
+    it would fail there, and never end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    told: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: told.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if told:
+            signal.raise_signal(signal.SIGTERM)
 
 
 def settings(options: SessionOptions) -> dict[str, str]:

@@ -22,7 +22,7 @@ from spark.snapshots import read_results
 from tests.spark.cases import Case, many_rows
 from tests.support.cluster import Cluster, spark_cluster
 from tests.support.ports import free_port, wait_until
-from tests.support.processes import Running, running, wait_gone
+from tests.support.processes import Running, children_of, running, wait_gone
 from tests.support.services import PostgreSQL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -103,6 +103,20 @@ def test_a_run_that_is_told_to_stop_cleans_up(case: Case) -> None:
     }  # fmt: skip
     assert len(finished(case)) >= 2
     assert "Traceback" not in process.text()
+
+
+def test_a_run_that_is_told_to_stop_while_spark_starts_leaves_no_jvm_behind(case: Case) -> None:
+    case.write(many_rows(AGENTS[:1], 10), agents=AGENTS[:1])
+    process = start(case, "--master", "local[2]")
+    try:
+        wait_until(lambda: bool(children_of(process.pid)), seconds=120, what="a JVM")
+        started = children_of(process.pid)
+        process.process.terminate()
+        assert process.process.wait(120) == 128 + signal.SIGTERM, process.text()
+    finally:
+        process.stop()
+    for child in started:
+        wait_gone(child, seconds=60)
 
 
 def finished_agents(case: Case, process: Running, count: int) -> None:

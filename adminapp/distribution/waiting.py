@@ -32,7 +32,7 @@ from policyengine.bundles.addresses import audience
 
 PATIENCE = timedelta(seconds=60)
 # Clocks of two machines of the control plane may differ by so much.
-_SKEW = timedelta(seconds=5)
+_SKEW = timedelta(seconds=1)
 
 _STAMPS = {
     Rollout.State.STAGING: "staged_at",

@@ -31,6 +31,8 @@ from adminapp.identity.models import Domain
 from policyengine.bundles.addresses import audience
 
 PATIENCE = timedelta(seconds=60)
+# Clocks of two machines of the control plane may differ by so much.
+_SKEW = timedelta(seconds=1)
 
 _STAMPS = {
     Rollout.State.STAGING: "staged_at",
@@ -84,7 +86,11 @@ def agent_audiences(domain: Domain) -> list[str]:
 
 
 def publishers_ready(rollout: Rollout) -> bool:
-    """Whether every client acknowledged what the stage's revision changed for it."""
+    """Whether every client acknowledged what the rollout changed for it.
+
+    What was built before the rollout began says nothing of it: a client that never took that, and
+    for which nothing changed since, holds up nobody.
+    """
     if not Compilation.objects.filter(
         domain=rollout.domain, revision__gte=rollout.stage_revision
     ).exists():
@@ -92,7 +98,10 @@ def publishers_ready(rollout: Rollout) -> bool:
     waiting = (Bundle.State.BUILT, Bundle.State.SENT, Bundle.State.RECEIVED)
     addresses = [audience("client", client.handle) for client in clients_of(rollout.domain)]
     return not Bundle.objects.filter(
-        domain=rollout.domain, audience__in=addresses, state__in=waiting
+        domain=rollout.domain,
+        audience__in=addresses,
+        state__in=waiting,
+        built_at__gte=rollout.created - _SKEW,
     ).exists()
 
 

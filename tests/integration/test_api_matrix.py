@@ -70,9 +70,9 @@ class Stage:
         """The status of one call, which is undone."""
         method, _, path = operation.partition(" ")
         url = self.url(path)
-        shown = self.clients["operator"].get(url) if method in ("PUT", "PATCH", "POST") else None
         body = self.body(entry.body)
-        if body is None and method == "PUT" and shown is not None:
+        if body is None and method == "PUT":
+            shown = self.clients["operator"].get(url)
             body = shown.json() if shown.status_code == 200 else {}
         with undone():
             answer = self.clients[standing].generic(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.migrated_postgresql import migrated_postgresql
 from tests.support.processes import Running
 from tests.support.services import PostgreSQL
 
@@ -23,7 +24,10 @@ def test_the_control_plane_keeps_its_promises(postgresql: PostgreSQL, tmp_path: 
     tests = Running(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
         log=tmp_path / "units.log",
-        environment={"PORTCULLIS_DATABASE_URL": postgresql.create("units")},
+        environment={
+            "PORTCULLIS_DATABASE_URL": migrated_postgresql(postgresql, "units"),
+            "PORTCULLIS_TEST_TEMPLATE": "units",
+        },
     )
     try:
         status = tests.process.wait(600)

@@ -37,11 +37,13 @@ def migrated(path: Path) -> Path:
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None,
 ) -> Iterator[None]:
-    """The tests' own database begins as a copy too, where it is the embedded one.
+    """The tests' own database begins as a copy too: of the kept one where it is the embedded one,
+    on PostgreSQL of the database that `PORTCULLIS_TEST_TEMPLATE` names.
 
     Django's own command still runs on it, and applies whatever the copy should lack.
     """
     if connection.vendor != "sqlite":
+        connection.settings_dict["TEST"]["TEMPLATE"] = os.environ.get("PORTCULLIS_TEST_TEMPLATE")
         yield
         return
     creation = connection.creation

@@ -139,6 +139,12 @@ _GONE_POSTGRESQL = {
 }
 _GONE_REDIS = {
     "socket_connect_timeout": 10,
+    # Where something between them keeps the connection up, only a missing answer shows it.
+    "socket_timeout": 10,
+    "health_check_interval": 10,
+    # Whatever is said twice is done once. What a worker lets go of must get there: it takes no
+    # more work while it believes that it holds some.
+    "retry_on_timeout": True,
     "socket_keepalive": True,
     # Those of them that this system has.
     "socket_keepalive_options": {

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import logging
 import os
+import threading
 from pathlib import Path
 from typing import Literal
 
@@ -41,16 +42,23 @@ class DiskWatch:
         self.least = least
         self._looked = float("-inf")
         self._suspect = False
+        self._lock = threading.Lock()
         self.problem: Problem = ""
 
     def failed(self, error: OSError) -> None:
         """Something could not be written or read; nothing is taken before a trial."""
-        self._suspect = True
-        self._looked = float("-inf")
-        self._found("disk-full" if error.errno in _NO_ROOM else self.problem or "disk-failing")
+        with self._lock:
+            self._suspect = True
+            self._looked = float("-inf")
+            self._found("disk-full" if error.errno in _NO_ROOM else self.problem or "disk-failing")
 
     def ready(self) -> bool:
         """Whether the folder takes what has to be kept; looks once a second where it did not."""
+        # INVARIANT: a failure that another thread tells of during a look is not forgotten by it.
+        with self._lock:
+            return self._look()
+
+    def _look(self) -> bool:
         boot = self._clock.boot()
         if self.problem and boot - self._looked < _EVERY:
             return False

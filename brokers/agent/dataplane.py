@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from brokers.adapters.disk import DiskWatch
 from brokers.adapters.logs import log, log_failure
@@ -133,8 +133,7 @@ class DataPlane:
             self._version = self._policy.version
             self._queues.wake()
         # INVARIANT: what cannot be recorded is not taken; it stays with the broker.
-        takes = self._disk is None or self._disk.ready()
-        domains = self._policy.domains if takes else ()
+        domains = self._policy.domains if self._has_room() else ()
         serving = [domain for domain in domains if self._standing(domain) == "serving"]
         if self._decisions is not None:
             self._decisions.tend(self._policy.domains, self._now())
@@ -146,6 +145,9 @@ class DataPlane:
         messages = self._transport.receive_many(self._limit, timeout)
         if not messages:
             return
+        if not self._has_room():  # it was lost while we waited
+            self._rest(messages)
+            return
         self._progress.begin()
         try:
             self._carry_out(self._decide(messages))
@@ -153,11 +155,18 @@ class DataPlane:
             # Our own disk failed: give everything back, it comes again.
             if self._backlogs is not None:
                 self._backlogs.failed()
-            for queue in {message.queue for message in messages}:
-                self._queues.rest(queue, _REST_AFTER_FAILURE)
+            self._rest(messages)
             raise
         finally:
             self._progress.finish()
+
+    def _has_room(self) -> bool:
+        return self._disk is None or self._disk.ready()
+
+    def _rest(self, messages: Iterable[Message]) -> None:
+        """Give messages back, and take no more of their queues for a moment."""
+        for queue in {message.queue for message in messages}:
+            self._queues.rest(queue, _REST_AFTER_FAILURE)
 
     def _tend_routes(self, domains: list[str]) -> None:
         """Tell what is due, and find another way for what a silent agent was given."""

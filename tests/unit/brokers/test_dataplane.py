@@ -22,7 +22,7 @@ from brokers.agent.dataplane import DataPlane
 from brokers.agent.policy import InForce, PolicyInForce, Progress
 from brokers.agent.statistics import Statistics
 from brokers.data.subscriptions import Subscription, SubscriptionIndex
-from brokers.ports import Outgoing, SeenEntry, Spend
+from brokers.ports import Message, Outgoing, SeenEntry, Spend
 from policyengine.bundles import delivery_queue, hop_queue, open_hop, publish_queue, seal_hop
 from policyengine.primitives.canonical import b64
 from policyengine.primitives.rand import SYSTEM_RANDOM
@@ -282,6 +282,33 @@ def test_a_full_disk_takes_nothing_more_until_there_is_room(
     rig.run()
     assert rig.disk.problem == ""
     assert set(_delivered(broker)) == set(names)
+    assert broker.bodies(IN) == []
+
+
+def test_room_that_is_lost_while_it_waits_for_messages_is_seen_before_one_is_taken(
+    tmp_path: Path, broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, broker, disk=True)
+    disk, receive = rig.disk, rig.transport.receive_many
+    assert disk is not None
+    names = _publish(broker, 3)
+
+    def full_meanwhile(limit: int, timeout: float) -> list[Message]:
+        found = receive(limit, timeout)
+        disk.failed(OSError(errno.ENOSPC, "no space left"))
+        disk.least = 2**62
+        return found
+
+    sent = broker.sent
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(rig.transport, "receive_many", full_meanwhile)
+        rig.run(1)
+    assert (broker.sent, len(broker.bodies(IN))) == (sent, 3)
+    rig.run()
+    assert broker.sent == sent
+    disk.least = 0
+    rig.run()
+    assert _delivered(broker) == names
     assert broker.bodies(IN) == []
 
 

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from brokers.client import AsyncSubscriber, NotAuthorised, Publisher, Subscriber
 from tests.support.agent_processes import ROOT, World
 from tests.support.blind import READING, BlindOrganisation, clinic
+from tests.support.data_plane import wait_until
 
 pytestmark = pytest.mark.activemq
 
@@ -102,9 +104,19 @@ def test_the_example_of_keys_on_request_runs(
         world.start()
         with Subscriber(display) as subscriber:
             subscriber.subscribe("Reading", 'ward == "north"', timeout=20)
-        world.publisher("p-device").publish("Reading", READING, timeout=20)
+        device = world.publisher("p-device")
+        device.wait_ready(20)
+
+        def publish_once_it_reads() -> None:
+            # What came before a key was ever asked for would be opened without it.
+            wait_until((display / "state" / "filter-keys").exists, "the key", 60)
+            device.publish("Reading", READING, timeout=20)
+
         names: dict[str, Any] = {}
-        exec(compile(example, "docs/clients.md", "exec"), names)
+        with ThreadPoolExecutor(1) as beside:
+            published = beside.submit(publish_once_it_reads)
+            exec(compile(example, "docs/clients.md", "exec"), names)
+            published.result()
         assert names["key"].epochs == (1,)
         said = capsys.readouterr().out
         assert f"refused: {world.name('p-nurse')} may not read patient\n" in said

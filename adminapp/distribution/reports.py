@@ -8,7 +8,6 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Case, F, Q, Value, When
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from adminapp.audit import selectors as audit_selectors
@@ -136,8 +135,12 @@ def _settle(row: Recipient, held: Mapping[str, Any]) -> None:
         revision__lte=held["revision"],
         state__in=delivery.UNACKNOWLEDGED,
     ).update(
-        state=Case(When(same, then=Value("applied")), default=Value("superseded")),
-        acknowledged_at=Case(When(same, then=Now()), default=F("acknowledged_at")),
+        state=Case(
+            When(same, then=Value(Bundle.State.APPLIED.value)),
+            default=Value(Bundle.State.SUPERSEDED.value),
+        ),
+        # By our own clock, as every other moment of it.
+        acknowledged_at=Case(When(same, then=Value(timezone.now())), default=F("acknowledged_at")),
     )
 
 

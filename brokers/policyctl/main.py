@@ -151,6 +151,10 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _patience(text: str) -> float:
+    return 0.0 if text.strip() == "0" else _seconds(text)
+
+
 def _count(text: str) -> int:
     count = int(text)
     if count < 1:
@@ -255,7 +259,10 @@ def _add_revocations(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     ended.add_argument("--impact", action="store_true", help="only say what it would do")
     ended.add_argument(
-        "--wait", type=_seconds, default=300.0, help="seconds to look on; 300 if not given"
+        "--wait",
+        type=_patience,
+        default=300.0,
+        help="seconds to look on; 300 if not given, 0 not to wait",
     )
 
 

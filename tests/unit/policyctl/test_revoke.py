@@ -64,6 +64,14 @@ class Server:
         return self._answers.pop(0)
 
 
+def asked_for(wait: float, receipt: Path | None = None) -> argparse.Namespace:
+    return argparse.Namespace(
+        kind="role", domain="flights", role="airline", attribute=None, side=None, principal=None,
+        appointment=None, agreement=None, agent=None, trust_group=None,
+        impact=False, reason="over", wait=wait, receipt=receipt,
+    )  # fmt: skip
+
+
 def test_it_looks_on_until_the_receipt_is_there(tmp_path: Path) -> None:
     server = Server(
         answer(202, shown("noticed", "revoked")),
@@ -71,11 +79,7 @@ def test_it_looks_on_until_the_receipt_is_there(tmp_path: Path) -> None:
         answer(200, shown("complete", "revoked", "notice-applied", "complete")),
     )
     text, pauses = io.StringIO(), []
-    args = argparse.Namespace(
-        kind="role", domain="flights", role="airline", attribute=None, side=None, principal=None,
-        appointment=None, agreement=None, agent=None, trust_group=None,
-        impact=False, reason="over", wait=60.0, receipt=tmp_path / "receipt.json",
-    )  # fmt: skip
+    args = asked_for(wait=60.0, receipt=tmp_path / "receipt.json")
     out = Output(out=text, err=io.StringIO())
     code = revoke.run(Api(server), out, args, sleep=pauses.append, clock=lambda: 0.0)
     assert code == Exit.OK
@@ -95,9 +99,22 @@ def test_it_looks_on_until_the_receipt_is_there(tmp_path: Path) -> None:
 
 
 def test_time_is_up() -> None:
+    server = Server(answer(202, shown("noticed", "revoked")), answer(200, shown("noticed")))
+    times = iter((100.0, 100.5, 102.0))
+    text = io.StringIO()
+    out = Output(out=text, err=io.StringIO())
+    code = revoke.run(
+        Api(server), out, asked_for(wait=2.0), sleep=lambda _: None, clock=lambda: next(times)
+    )
+    assert code == Exit.PENDING
+    assert [method for method, _, _ in server.asked] == ["POST", "GET"]
+    assert "not complete yet (noticed)" in text.getvalue()
+
+
+def test_without_waiting_it_says_what_it_started() -> None:
     server = Server(answer(202, shown("noticed", "revoked")))
     ended = policyctl(
-        "revoke", "agent", "--agent", "3", "--reason", "stolen", "--wait", "0.0001", "-o", "json",
+        "revoke", "agent", "--agent", "3", "--reason", "stolen", "--wait", "0", "-o", "json",
         transport=server,
     )  # fmt: skip
     assert ended.code == Exit.PENDING
@@ -109,7 +126,7 @@ def test_time_is_up() -> None:
 def test_people_are_told_who_has_not_answered() -> None:
     server = Server(answer(202, shown("noticed", "revoked")))
     ended = policyctl(
-        "revoke", "agent", "--agent", "3", "--reason", "stolen", "--wait", "0.0001",
+        "revoke", "agent", "--agent", "3", "--reason", "stolen", "--wait", "0",
         transport=server,
     )  # fmt: skip
     assert ended.code == Exit.PENDING

@@ -24,6 +24,7 @@ from adminapp.console import (
     policies,
     policy_edit,
     principals,
+    reading,
     revocations,
     revoking,
     risks,
@@ -69,6 +70,8 @@ _principals = [
     path("p/<str:name>/edit/", principals.edit, name="principal-edit"),
     path("p/<str:name>/revoke/", revoking.revoke, name="principal-revoke"),
     path("p/<str:name>/appoint/", principals.appoint, name="principal-appoint"),
+    path("p/<str:name>/by-filters/", reading.by_filters, name="principal-by-filters"),
+    path("p/<str:name>/by-policies/", reading.by_policies, name="principal-by-policies"),
     path("p/<str:name>/sessions/<int:pk>/end/", rolesessions.end, name="session-end"),
     path(
         "p/<str:name>/appointments/<int:pk>/end/",

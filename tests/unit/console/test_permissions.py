@@ -72,6 +72,8 @@ CHANGING = (
     "/d/flights/principals/p/United/revoke/",
     "/d/flights/revocations/new/?kind=role&role=airline",
     "/d/flights/principals/p/United/appoint/",
+    "/d/flights/principals/p/United/by-filters/",
+    "/d/flights/principals/p/United/by-policies/",
     "/d/flights/principals/p/United/appointments/{appointment}/end/",
     "/d/flights/classification/{attribute}/",
     "/d/flights/splits/Flight/save/",

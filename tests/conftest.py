@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
-from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 # Fixtures live beside their helpers and are loaded from there.
@@ -18,12 +17,6 @@ pytest_plugins = [
     "tests.support.services",
     "tests.support.migrated",
 ]
-
-# The same examples in every run, so that a change is judged by what it changed, and no time limit
-# for one example: a machine has other things to do. `--hypothesis-profile=random` draws new ones.
-settings.register_profile("same", derandomize=True, deadline=None, print_blob=True)
-settings.register_profile("random", deadline=None, print_blob=True)
-settings.load_profile("same")
 
 
 SHARED = {

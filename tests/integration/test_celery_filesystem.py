@@ -73,11 +73,11 @@ def test_a_fresh_claim_is_left_to_its_worker(plane: Plane) -> None:
     relay, worker = plane.relay(), plane.worker("only")
     try:
         wait_until(lambda: len(plane.effects()) == 1, seconds=90, what="the work to begin")
-        plane.call("send-sweep")
+        # The only worker has its hands full: another one sweeps meanwhile.
+        plane.call("sweep")
         assert plane.row(KEY)["state"] == "claimed"
         plane.open_gate()
         wait_until(lambda: plane.row(KEY)["state"] == "done", seconds=60, what="the end")
-        wait_until(lambda: "sweep" in worker.text(), seconds=60, what="the sweep")
     finally:
         worker.stop()
         relay.stop()

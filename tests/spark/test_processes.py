@@ -58,7 +58,7 @@ def cut_off(case: Case, number: signal.Signals) -> Running:
         assert process.process.poll() is None, process.text()
     finally:
         process.process.send_signal(number)
-        process.process.wait(60)
+        process.process.wait(180)
     return process
 
 
@@ -176,9 +176,15 @@ def kill_executors(case: Case, process: Running, cluster: Cluster) -> None:
     chance = Chance(f"executors/{SEED}")
     for number in range(KILLS):
         finished_agents(case, process, number)
-        wait_until(lambda: bool(cluster.executors()), seconds=120, what="an executor")
-        os.kill(victim := chance.pick(cluster.executors()), signal.SIGKILL)
-        wait_gone(victim, seconds=30)
+        alive: list[int] = []
+
+        def there(alive: list[int] = alive) -> bool:
+            alive[:] = cluster.executors()
+            return bool(alive)
+
+        wait_until(there, seconds=120, what="an executor")
+        os.kill(victim := chance.pick(alive), signal.SIGKILL)
+        wait_gone(victim, seconds=120)
 
 
 def test_a_cluster_loses_executors_and_the_driver_and_tells_nobody_a_secret(

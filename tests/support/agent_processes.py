@@ -8,17 +8,19 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from brokers.adapters.stomp import BrokerConfig, BrokersFile, StompTransport
-from brokers.client import Publisher, Subscriber, create_profile
+from brokers.client import Event, Publisher, Subscriber, create_profile
 from policyengine.bundles import audience
 from tests.support.data_plane import (
+    PATIENCE,
     ControlPlane,
     Organisation,
     airport,
@@ -28,6 +30,8 @@ from tests.support.data_plane import (
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
+QUIET_SECONDS = 2.0
+"""What must not come, or comes twice, has come by then."""
 _numbers = itertools.count(1)
 
 
@@ -172,7 +176,7 @@ class World:
                 anchors_file=anchors,
             )
 
-    def start(self, seconds: float = 20.0) -> None:
+    def start(self, seconds: float = PATIENCE) -> None:
         """Start everything; returns when every agent serves its first revision.
 
         Args:
@@ -185,7 +189,7 @@ class World:
             self.control.wait_applied(self.address(short), 1, seconds)
             self.wait_standing(short, "serving", seconds)
 
-    def wait_standing(self, short: str, standing: str, seconds: float = 20.0) -> None:
+    def wait_standing(self, short: str, standing: str, seconds: float = PATIENCE) -> None:
         """Wait until an agent says this of the domain."""
         agent = self.agents[short]
         wait_until(
@@ -222,6 +226,30 @@ class World:
             agent.end()
         if self._control is not None:
             self._control.stop()
+
+
+def received(subscriber: Subscriber, count: int) -> list[Event]:
+    """The events that come until there are so many, and for a moment more."""
+    found: list[Event] = []
+    end = time.monotonic() + PATIENCE
+    while len(found) < count and time.monotonic() < end:
+        found += subscriber.events(timeout=0.2)
+    return [*found, *subscriber.events(timeout=QUIET_SECONDS)]
+
+
+def kept_by(agents: Iterable[AgentProcess]) -> bytes:
+    """Everything in the folders of agents that are at work: state, bundles, logs."""
+    found = [path for agent in agents for path in sorted(agent.folder.rglob("*"))]
+    assert found
+    return b"\n".join(_read(path) for path in found)
+
+
+def _read(path: Path) -> bytes:
+    """A file; nothing of a folder, and of a file that took another's place meanwhile."""
+    try:
+        return path.read_bytes()
+    except (IsADirectoryError, FileNotFoundError):
+        return b""
 
 
 def write_private(path: Path, document: dict[str, Any]) -> None:

@@ -116,7 +116,7 @@ def test_a_run_that_is_told_to_stop_while_spark_starts_leaves_no_jvm_behind(case
     finally:
         process.stop()
     for child in started:
-        wait_gone(child, seconds=60)
+        wait_gone(child, seconds=180)
 
 
 def finished_agents(case: Case, process: Running, count: int) -> None:
@@ -210,7 +210,7 @@ def test_a_cluster_loses_executors_and_the_driver_and_tells_nobody_a_secret(
             finished_agents(remote, process, KILLS)
         finally:
             process.process.kill()
-            process.process.wait(60)
+            process.process.wait(180)
         assert not (remote.output / "result.json").exists()
         complete(remote, "--master", cluster.address, *options)
     assert list(read_results(remote.output)) == local
@@ -229,7 +229,7 @@ def test_a_cluster_loses_executors_and_the_driver_and_tells_nobody_a_secret(
 def test_help_names_every_option(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "spark.jobs.recompute", "--help"]
     with running(command, log=tmp_path / "help.log") as process:
-        assert process.process.wait(60) == 0
+        assert process.process.wait(180) == 0
         text = process.text()
     for option in ("--snapshot", "--output", "--key-file", "--progress", "--master"):
         assert option in text

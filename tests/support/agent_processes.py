@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,9 +67,12 @@ class AgentProcess:
             return 0
         if self.process.poll() is None:
             self.process.send_signal(how)
-        status = self.process.wait(60)
-        self.process = None
-        return status
+        try:
+            return self.process.wait(180)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
 
     def kill(self) -> None:
         """kill -9."""
@@ -78,7 +82,7 @@ class AgentProcess:
         """An answer of the status server: (status, text)."""
         url = f"http://127.0.0.1:{self.port}{path}"
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=30) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -219,13 +223,13 @@ class World:
         return BrokersFile.load(self.brokers_file(account)).overlay(overlay)
 
     def close(self) -> None:
-        """Stop everything."""
-        for client in self._clients:
-            client.close()
-        for agent in self.agents.values():
-            agent.end()
-        if self._control is not None:
-            self._control.stop()
+        """Stop everything, clients first, whatever one of them says to it."""
+        with ExitStack() as left:
+            if self._control is not None:
+                left.callback(self._control.stop)
+            for end in (*(agent.end for agent in self.agents.values()),
+                        *(client.close for client in self._clients)):  # fmt: skip
+                left.callback(end)
 
 
 def received(subscriber: Subscriber, count: int) -> list[Event]:

@@ -164,7 +164,7 @@ class ComparatorProcess:
             return 0
         if self._process.poll() is None:
             self._process.send_signal(how)
-        return self._process.wait(30)
+        return self._process.wait(120)
 
 
 def _answers(client: SocketComparator) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.support.migrated import migrated
 from tests.support.ports import answers, free_port, wait_until
@@ -31,6 +31,9 @@ ARGUMENTS = [
 ]
 PASSWORD = "correct horse battery staple"
 AXE = REPOSITORY / "node_modules" / "axe-core" / "axe.min.js"
+_PATIENCE = 60_000
+"""Milliseconds that a page may take on a slow and busy machine."""
+expect.set_options(timeout=_PATIENCE)
 
 
 class Stage:
@@ -59,7 +62,7 @@ class Stage:
         return self._process.stdout.readline().strip()
 
     def close(self) -> None:
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=120)
 
 
 @dataclass
@@ -110,7 +113,7 @@ def serve(environment: dict[str, str], log: Path, port: int | None = None) -> tu
         log=log,
         environment=environment,
     )
-    wait_until(lambda: _healthy(server, port), seconds=60, what="the console")
+    wait_until(lambda: _healthy(server, port), seconds=180, what="the console")
     return server, f"http://127.0.0.1:{port}"
 
 
@@ -146,7 +149,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         environment=environment,
     )
     try:
-        authority.wait_for_text("answering", seconds=60)
+        authority.wait_for_text("answering", seconds=180)
         stage = Stage(environment)
         stage("seed")
         server, address = serve(environment, folder / "server.log")
@@ -171,7 +174,7 @@ def _run(environment: dict[str, str], *arguments: str) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -209,7 +212,7 @@ def open_as(site: Site, chromium: Browser, heard: Heard) -> Iterator[Callable[..
             storage_state=_state(site, chromium, name) if name else None,
             **options,
         )
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(_PATIENCE)
         contexts.append(context)
         page = context.new_page()
         heard.listen(page)
@@ -225,6 +228,7 @@ def _state(site: Site, browser: Browser, name: str) -> str:
     if name not in site.signed_in:
         file = Path(site.environment["PORTCULLIS_VAR"]) / f"{name}.json"
         context = browser.new_context(base_url=site.address)
+        context.set_default_timeout(_PATIENCE)
         sign_in(context.new_page(), name)
         context.storage_state(path=file)
         context.close()
@@ -236,5 +240,7 @@ def sign_in(page: Page, name: str, password: str = PASSWORD) -> None:
     page.goto("/sign-in/")
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
+    # Passwords are slow to check: whoever leaves before the answer was never counted.
+    with page.expect_response(lambda answer: answer.request.method == "POST"):
+        page.get_by_role("button", name="Sign in").click()
     page.wait_for_load_state()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import AXE, Heard
 
@@ -93,8 +93,8 @@ def test_a_finished_revocation_shows_its_receipt(open_as: Callable[..., Page]) -
     page.goto("/d/heating/revocations/")
     page.get_by_role("link", name="X-104211").click()
     page.get_by_role("heading", name="Revocation of X-104211").wait_for()
-    assert page.get_by_text("Done; the receipt is signed").is_visible()
-    assert page.get_by_text("all confirmed within").is_visible()
+    expect(page.get_by_text("Done; the receipt is signed")).to_be_visible()
+    expect(page.get_by_text("all confirmed within")).to_be_visible()
     assert serious_violations(page) == []
     with page.expect_download() as download:
         page.get_by_role("link", name="Download", exact=True).click()
@@ -103,6 +103,7 @@ def test_a_finished_revocation_shows_its_receipt(open_as: Callable[..., Page]) -
     assert '"X-104211"' in receipt
     assert '"signature"' in receipt
     page.get_by_role("link", name="The job").click()
+    page.wait_for_url("**/jobs/**")
     assert serious_violations(page) == []
 
 

@@ -40,7 +40,7 @@ class Run:
                 start_new_session=True,
             )
 
-    def says(self, text: str, *, seconds: float = 120.0) -> str:
+    def says(self, text: str, *, seconds: float = 300.0) -> str:
         """Wait until it has printed `text`; all of its output."""
         until(lambda: text in self.log.read_text() or self.process.poll() is not None, seconds)
         assert text in self.log.read_text(), self.log.read_text()
@@ -54,7 +54,7 @@ class Run:
     def stop(self, number: int = signal.SIGINT) -> int:
         """Ask it to stop, as Ctrl-C does; the exit status."""
         self.process.send_signal(number)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=180)
 
 
 def until(condition: Callable[[], bool], seconds: float) -> None:
@@ -97,7 +97,7 @@ def test_run_comes_up_heals_stops_and_goes_on(var: Path) -> None:
         assert "heating" in browser.get("/domains/").text
 
         run.says("sample traffic")
-        until(lambda: _received(var) > 3, 120)
+        until(lambda: _received(var) > 3, 300)
 
         pids = run.pids()
         assert set(pids) == {
@@ -108,13 +108,13 @@ def test_run_comes_up_heals_stops_and_goes_on(var: Path) -> None:
         run.says("beta: ended with signal 9")
         run.says("beta: starting again (restart 1)")
         second = Run(var, free_port())
-        assert second.process.wait(timeout=60) == 1
+        assert second.process.wait(timeout=180) == 1
         assert "already runs" in second.log.read_text()
     finally:
         status = run.stop()
     assert status == 0
     assert "nothing is left running" in run.log.read_text()
-    until(lambda: not any(map(alive, pids.values())), 10)
+    until(lambda: not any(map(alive, pids.values())), 60)
     assert not http.answers(f"http://127.0.0.1:{run.port}/")
 
     changed = _new_password(var)
@@ -139,7 +139,7 @@ def test_a_port_in_use_is_said_at_once(var: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         run = Run(var, port)
-        assert run.process.wait(timeout=60) == 1
+        assert run.process.wait(timeout=180) == 1
     assert f"port {port}, which the console wants, is in use" in run.log.read_text()
 
 

@@ -33,7 +33,7 @@ def test_uvicorn_stops_promptly_with_open_streams_and_pages_find_it_again(
 
     server, _ = serve(site.environment, tmp_path / "again.log", int(address.rpartition(":")[2]))
     try:
-        page.wait_for_selector("[data-live-mark][data-state=live]", timeout=40_000)
+        page.wait_for_selector("[data-live-mark][data-state=live]", timeout=120_000)
     finally:
         server.stop()
     for page in pages:

@@ -183,7 +183,7 @@ def test_a_development_broker_starts_with_one_command_and_stops_cleanly(tmp_path
             broker.host, broker.port, login=broker.login, passcode=broker.passcode
         )
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
         assert not probe.connected(
             broker.host, broker.port, login=broker.login, passcode=broker.passcode
         )

@@ -15,7 +15,7 @@ from adminapp.distribution.standing import Standing, StandingAgent, StandingClie
 from brokers.adapters.stomp import Outgoing, StompTransport, TransportError
 from tasks.local.activemq import TlsClient
 from tests.support.certificates import Issuer, named
-from tests.support.data_plane import wait_until
+from tests.support.data_plane import PATIENCE, wait_until
 from tests.support.rendered import Rendered
 from tests.support.stomp_client import StompClient
 
@@ -182,7 +182,7 @@ def test_too_large_a_frame_and_endless_headers_are_refused(rendered: Rendered) -
                 sent += 1
         assert sent < 64
     with rendered.client("p-1") as silent:
-        silent._socket.settimeout(20)
+        silent._socket.settimeout(PATIENCE)
         assert silent._socket.recv(1) == b""  # closed, for it never said anything
     assert rendered.connected("p-1")
 
@@ -237,7 +237,7 @@ def test_a_full_store_refuses_and_the_control_queues_still_work(rendered: Render
         assert full.value.refused
         control.send("pc.control.agent.beta", b"y" * 100_000)
         _drain(rendered.transport("p-3"), "pc.deliver.p-3")
-        wait_until(lambda: _accepted(transport), "room after the queue was read", 60)
+        wait_until(lambda: _accepted(transport), "room after the queue was read")
     finally:
         transport.close()
         control.close()
@@ -245,20 +245,20 @@ def test_a_full_store_refuses_and_the_control_queues_still_work(rendered: Render
 
 def _fill(transport: StompTransport, message: Outgoing) -> None:
     for _ in range(100):
-        transport.send_many([message], timeout=20)
+        transport.send_many([message], timeout=PATIENCE)
 
 
 def _drain(reader: StompTransport, queue: str) -> None:
     reader.connect()
     reader.subscribe(queue, prefetch=20)
-    while messages := reader.receive_many(20, 3.0):
+    while messages := reader.receive_many(20, 5.0):
         reader.ack_many(messages)
     reader.close()
 
 
 def _accepted(transport: StompTransport) -> bool:
     try:
-        transport.send_many([Outgoing("pc.deliver.p-1", b"small")], timeout=10)
+        transport.send_many([Outgoing("pc.deliver.p-1", b"small")], timeout=30)
     except TransportError:
         return False
     return True
@@ -276,7 +276,7 @@ def test_who_is_revoked_is_out_without_a_restart_and_a_moved_client_is_served(
     assert rendered.connected("gamma")
     rendered.render(later)
     try:
-        wait_until(lambda: not rendered.connected("p-2"), "p-2 to be out", 20)
+        wait_until(lambda: not rendered.connected("p-2"), "p-2 to be out")
         assert not rendered.connected("gamma")
         with rendered.client("beta") as beta:
             assert beta.connect().command == "CONNECTED"
@@ -286,4 +286,4 @@ def test_who_is_revoked_is_out_without_a_restart_and_a_moved_client_is_served(
             assert alpha.send("pc.deliver.p-3", b"from the old home").command == "ERROR"
     finally:
         rendered.render(MODEL)
-        wait_until(lambda: rendered.connected("p-2"), "p-2 to be back", 20)
+        wait_until(lambda: rendered.connected("p-2"), "p-2 to be back")

@@ -13,9 +13,9 @@ from adminapp.distribution.standing import Standing, StandingAgent, StandingClie
 from brokers.client import Subscriber
 from policyengine.bundles import delivery_queue, publish_queue
 from tasks.local.activemq import TlsClient, write_brokers_file
-from tests.support.agent_processes import World
+from tests.support.agent_processes import World, received
 from tests.support.certificates import Issuer, named
-from tests.support.data_plane import Organisation, airport, wait_until
+from tests.support.data_plane import PATIENCE, Organisation, airport, wait_until
 from tests.support.rendered import Rendered
 
 pytestmark = pytest.mark.activemq
@@ -80,16 +80,7 @@ def secured(tmp_path: Path) -> Iterator[tuple[World, Rendered]]:
 
 
 def _received(subscriber: Subscriber, count: int) -> list[str]:
-    got: list[str] = []
-    wait_until(
-        lambda: (
-            bool(got.extend(one.publication for one in subscriber.events(timeout=0.5)))
-            or len(got) >= count
-        ),
-        f"{count} events",
-        40,
-    )
-    return got
+    return [one.publication for one in received(subscriber, count)]
 
 
 def test_events_travel_by_certificates_and_a_wrong_client_is_refused(
@@ -99,9 +90,9 @@ def test_events_travel_by_certificates_and_a_wrong_client_is_refused(
     world.start()
     near, far = world.subscriber("p-ua"), world.subscriber("p-faa")
     for subscriber in (near, far):
-        subscriber.subscribe("Flight", timeout=30)
+        subscriber.subscribe("Flight", timeout=PATIENCE)
     publisher = world.publisher("p-airport")
-    ids = [publisher.publish("Flight", FLIGHT, timeout=30).id for _ in range(5)]
+    ids = [publisher.publish("Flight", FLIGHT, timeout=PATIENCE).id for _ in range(5)]
     assert _received(near, 5) == ids
     assert sorted(_received(far, 5)) == sorted(ids)
     # A client of the same house, with a good certificate, on the queues of others.
@@ -129,9 +120,9 @@ def test_agents_stop_cleanly_in_the_middle_of_their_work(secured: tuple[World, R
     world, broker = secured
     world.start()
     near = world.subscriber("p-ua")
-    near.subscribe("Flight", timeout=30)
+    near.subscribe("Flight", timeout=PATIENCE)
     publisher = world.publisher("p-airport")
-    publisher.wait_ready(30)
+    publisher.wait_ready(PATIENCE)
     ids = [publisher.enqueue("Flight", FLIGHT) for _ in range(100)]
     assert world.agents["alpha"].end() == 0
     said = [json.loads(line) for line in world.agents["alpha"].log().splitlines()]

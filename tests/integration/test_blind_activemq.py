@@ -12,9 +12,9 @@ from brokers.client import Event, Refused, Subscriber
 from policyengine.bundles import decode_framed, open_hop, open_publication
 from policyengine.errors import PortcullisError
 from tasks.local.activemq import ActiveMQ, write_brokers_file
-from tests.support.agent_processes import World
+from tests.support.agent_processes import World, kept_by
 from tests.support.blind import READING, SECRETS, BlindOrganisation, clinic, forms_of
-from tests.support.data_plane import wait_until
+from tests.support.data_plane import PATIENCE, wait_until
 from tests.support.stomp_tap import bodies
 from tests.support.tcp_proxy import TcpProxy
 
@@ -52,11 +52,11 @@ def brokers(
 def _subscribers(world: World, wishes: dict[str, str]) -> dict[str, Subscriber]:
     made = {short: world.subscriber(short) for short in wishes}
     for short, text in wishes.items():
-        made[short].subscribe("Reading", text, timeout=20)
+        made[short].subscribe("Reading", text, timeout=PATIENCE)
     return made
 
 
-def _got(subscriber: Subscriber, publication: str, seconds: float = 15.0) -> Event | None:
+def _got(subscriber: Subscriber, publication: str, seconds: float = PATIENCE) -> Event | None:
     """The event of a publication, which must be the next one."""
     event = subscriber.next_event(seconds)
     if event is not None:
@@ -67,14 +67,6 @@ def _got(subscriber: Subscriber, publication: str, seconds: float = 15.0) -> Eve
 
 def _free(data: bytes) -> bool:
     return not any(form in data for secret in SECRETS for form in forms_of(secret))
-
-
-def _kept_by(world: World, *agents: str) -> bytes:
-    """Everything in the folders of agents: state, bundles, logs."""
-    folders = [world.agents[short].folder for short in agents]
-    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
-    assert files
-    return b"\n".join(path.read_bytes() for path in files)
 
 
 def _opened_by_agents(world: World, taps: Taps, *agents: str) -> list[str]:
@@ -121,7 +113,7 @@ def test_what_nobody_on_the_way_can_read_reaches_who_may(
         others = publisher.publish(
             "Reading", {**READING, "pulse": 60, "patient": "Bob", "trial": "none"}, timeout=20
         )
-        done = publisher.publish("Reading", READING, timeout=20)
+        done = publisher.publish("Reading", READING, timeout=PATIENCE)
         assert others.dropped == done.dropped == ()
         _check_readers(readers, others.id, done.id)
         assert _got(readers["p-visitor"], "", 0.5) is None
@@ -129,7 +121,7 @@ def test_what_nobody_on_the_way_can_read_reaches_who_may(
         heard = b"\n".join(data for tap in taps.values() for data in tap.heard)
         assert world.name("alpha").encode() in heard
         assert _free(heard)
-        assert _free(_kept_by(world, "alpha", "beta", "gamma"))
+        assert _free(kept_by(world.agents.values()))
         opened = _opened_by_agents(world, taps, "alpha", "beta", "gamma")
         assert any("north" in one for one in opened)
         assert all(_free(one.encode()) for one in opened)
@@ -137,10 +129,10 @@ def test_what_nobody_on_the_way_can_read_reaches_who_may(
         # reading: both end with the share.
         _delete_share(world, "p-doctor")
         with pytest.raises(Refused) as refused:
-            readers["p-doctor"].subscribe("Reading", "pulse > 1", timeout=20)
+            readers["p-doctor"].subscribe("Reading", "pulse > 1", timeout=PATIENCE)
         assert refused.value.reason == "no-share"
-        readers["p-doctor"].subscribe("Reading", 'ward == "north"', timeout=20)
-        after = publisher.publish("Reading", READING, timeout=20)
+        readers["p-doctor"].subscribe("Reading", 'ward == "north"', timeout=PATIENCE)
+        after = publisher.publish("Reading", READING, timeout=PATIENCE)
         event = _got(readers["p-doctor"], after.id)
         assert event is not None
         assert event.attributes == {"ward": "north"}
@@ -192,14 +184,14 @@ def test_two_overlays_that_collude_and_a_new_epoch(
             world, {"p-doctor": "pulse > 100", "p-nurse": 'patient == "Alice Asphodel"'}
         )
         publisher = world.publisher("p-device")
-        done = publisher.publish("Reading", READING, timeout=20)
+        done = publisher.publish("Reading", READING, timeout=PATIENCE)
         event = _got(readers["p-doctor"], done.id)
         assert event is not None
         assert event.attributes == {"ward": "north", "patient": "Alice Asphodel", "pulse": 171}
         assert _got(readers["p-nurse"], "", 0.5) is None  # who may not read cannot ask either
         for states in ({1: "current", 2: "staged"}, {1: "draining", 2: "current"}, {2: "current"}):
             _turn(world, states, "p-device", "p-doctor", "p-nurse")
-        later = publisher.publish("Reading", READING, timeout=20)
+        later = publisher.publish("Reading", READING, timeout=PATIENCE)
         event = _got(readers["p-doctor"], later.id)
         assert event is not None
         assert event.attributes["patient"] == "Alice Asphodel"
@@ -207,7 +199,7 @@ def test_two_overlays_that_collude_and_a_new_epoch(
         assert any("'north'" in one for one in opened)
         assert all(_free(one.encode()) for one in opened)
         assert _free(b"\n".join(data for tap in taps.values() for data in tap.heard))
-        assert _free(_kept_by(world, "alpha", "beta", "gamma"))
+        assert _free(kept_by(world.agents.values()))
     finally:
         world.close()
 
@@ -238,7 +230,7 @@ def test_a_filter_follows_its_subscriber_into_a_new_epoch(
         _turn(world, {1: "current", 2: "staged"}, "p-device", "p-doctor")
         wait_until(lambda: file.read_bytes() != before, "the filter to be told anew")
         _turn(world, {1: "draining", 2: "current"}, "p-device", "p-doctor")
-        done = publisher.publish("Reading", READING, timeout=20)
+        done = publisher.publish("Reading", READING, timeout=PATIENCE)
         event = _got(readers["p-doctor"], done.id)
         assert event is not None
         assert event.attributes["patient"] == "Alice Asphodel"
@@ -259,7 +251,7 @@ def test_events_in_the_outbox_wait_for_keys_that_are_on_their_way(
         assert not publisher.flush(timeout=2)
         assert (publisher.waiting, publisher.refused()) == (1, [])
         _turn(world, {1: "current"}, "p-device", "p-doctor")
-        assert publisher.flush(timeout=20)
+        assert publisher.flush(timeout=PATIENCE)
         assert publisher.refused() == []
         event = _got(readers["p-doctor"], kept)
         assert event is not None

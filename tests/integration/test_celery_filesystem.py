@@ -31,7 +31,7 @@ def kill_all(worker: Running) -> None:
         os.kill(pid, signal.SIGKILL)
     worker.process.wait(30)
     for pid in victims:
-        wait_gone(pid, seconds=30)
+        wait_gone(pid, seconds=120)
 
 
 def answered(worker: Running) -> int:
@@ -51,14 +51,14 @@ def test_work_of_a_killed_worker_is_done_by_the_next_one(plane: Plane) -> None:
 
         plane.open_gate()
         workers.append(plane.worker("second"))
-        workers[-1].wait_for_text("ready", seconds=60)
+        workers[-1].wait_for_text("ready", seconds=180)
         assert plane.call("age", KEY) == 1
         plane.call("send-sweep")
-        wait_until(lambda: plane.row(KEY)["state"] == "done", seconds=60, what="the end")
+        wait_until(lambda: plane.row(KEY)["state"] == "done", seconds=180, what="the end")
 
         plane.call("send-twice", KEY)
         wait_until(
-            lambda: answered(workers[-1]) >= 3, seconds=60, what="the doubles to be answered"
+            lambda: answered(workers[-1]) >= 3, seconds=180, what="the doubles to be answered"
         )  # fmt: skip
     finally:
         for process in (relay, *workers):
@@ -73,11 +73,11 @@ def test_a_fresh_claim_is_left_to_its_worker(plane: Plane) -> None:
     relay, worker = plane.relay(), plane.worker("only")
     try:
         wait_until(lambda: len(plane.effects()) == 1, seconds=90, what="the work to begin")
-        plane.call("send-sweep")
+        # The only worker has its hands full: another one sweeps meanwhile.
+        plane.call("sweep")
         assert plane.row(KEY)["state"] == "claimed"
         plane.open_gate()
-        wait_until(lambda: plane.row(KEY)["state"] == "done", seconds=60, what="the end")
-        wait_until(lambda: "sweep" in worker.text(), seconds=60, what="the sweep")
+        wait_until(lambda: plane.row(KEY)["state"] == "done", seconds=180, what="the end")
     finally:
         worker.stop()
         relay.stop()

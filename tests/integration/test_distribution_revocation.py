@@ -126,16 +126,16 @@ def test_a_revocation_with_spark_while_events_flow(site: Site) -> None:
         uid = site.call("revoke", REVOKED)
         wait_until(
             lambda: "notice-applied" in site.call("revocation", uid)["kinds"],
-            seconds=30, what="the notice to be applied",
+            seconds=90, what="the notice to be applied",
         )  # fmt: skip
         got = len(readers[REVOKED].numbers)
         found = wait_complete(site, uid)
         after = stream.count()
-        wait_until(lambda: stream.count() >= after + 10, seconds=60, what="more events")
+        wait_until(lambda: stream.count() >= after + 10, seconds=180, what="more events")
         stream.stop()
         wait_until(
             lambda: all(readers[n].numbers[-1:] == stream.accepted[-1:] for n in (KEPT, FAR)),
-            seconds=60, what="the last event to arrive",
+            seconds=180, what="the last event to arrive",
         )  # fmt: skip
     finally:
         stream.end()

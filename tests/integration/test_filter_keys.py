@@ -58,7 +58,7 @@ def in_epoch(client: Publisher | Subscriber, epoch: int) -> None:
         policy = client._session.policy.current
         return policy is not None and set(policy.blind.epochs) == {epoch}
 
-    wait_until(there, seconds=60, what=f"a client to be in epoch {epoch}")
+    wait_until(there, seconds=180, what=f"a client to be in epoch {epoch}")
 
 
 def held(subscriber: Subscriber) -> list[Any]:
@@ -94,7 +94,7 @@ def test_a_client_reads_by_the_keys_that_it_asks_for(site: Site) -> None:
         site.call("rotate-blind-keys", "stocks")
         newer = settled(site, epoch)
         wait_until(
-            lambda: held(fund) == [(("price",), (newer,))], seconds=60, what="the key to follow"
+            lambda: held(fund) == [(("price",), (newer,))], seconds=180, what="the key to follow"
         )
         in_epoch(publisher, newer)
         third = publisher.publish("Quote", QUOTE, timeout=60)
@@ -104,7 +104,7 @@ def test_a_client_reads_by_the_keys_that_it_asks_for(site: Site) -> None:
         in_epoch(publisher, settled(site, newer))
         wait_until(
             lambda: "premium" in fund.filter_keys[0].reason,
-            seconds=60,
+            seconds=180,
             what="the key to be refused",
         )
         fourth = publisher.publish("Quote", QUOTE, timeout=60)

@@ -105,8 +105,7 @@ def test_an_agent_without_room_takes_nothing_says_so_and_goes_on_by_itself(world
     for short in disks:
         agent = world.agents[short]
         wait_until(lambda agent=agent: agent.page("/ready")[0] == 200, "room again", _SECONDS)
-        assert agent.status()["disk"] == "ok"
-        assert agent.status()["not_kept"] == 0
+        wait_until(partial(keeps_all, agent), "everything to be kept", _SECONDS)
         world.control.wait_applied(world.address(short), 2, _SECONDS)
         applied = partial(applied_notice, world, short, told[short])
         wait_until(applied, "the notice to be applied", _SECONDS)
@@ -117,6 +116,11 @@ def test_an_agent_without_room_takes_nothing_says_so_and_goes_on_by_itself(world
     time.sleep(1)  # doubles would come now
     for one in (ua, dl):
         assert len(one.all()) == len(set(one.names))
+
+
+def keeps_all(agent: AgentProcess) -> bool:
+    status = agent.status()
+    return (status.get("disk"), status.get("not_kept")) == ("ok", 0)
 
 
 def applied_notice(world: World, short: str, number: int) -> bool:

@@ -125,7 +125,7 @@ def test_each_row_is_claimed_by_exactly_one(plane: Plane) -> None:
     try:
         wait_until(
             lambda: len(list(plane.folder.glob("start.*"))) == len(claimers),
-            seconds=60,
+            seconds=180,
             what="everybody to be ready",
         )
         start.touch()
@@ -149,12 +149,12 @@ def test_rows_that_are_locked_are_skipped_and_not_waited_for(plane: Plane) -> No
         environment=plane.environment,
     )
     try:
-        wait_until((plane.folder / "release.held").exists, seconds=60, what="the lock")
+        wait_until((plane.folder / "release.held").exists, seconds=180, what="the lock")
         # Would wait for ever behind the lock, if it waited.
         assert plane.call("claim-all", "locked", 4) == put[5:]
         assert holder.process.poll() is None
         release.touch()
-        assert holder.process.wait(30) == 0
+        assert holder.process.wait(120) == 0
     finally:
         holder.stop()
     assert plane.call("claim-all", "locked", 4) == put[:5]

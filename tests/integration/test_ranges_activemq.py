@@ -11,7 +11,7 @@ import pytest
 
 from policyengine.primitives.canonical import b64
 from tasks.local.activemq import ActiveMQ, write_brokers_file
-from tests.support.agent_processes import World
+from tests.support.agent_processes import World, kept_by, received
 from tests.support.comparators import ComparatorProcess
 from tests.support.data_plane import Organisation, fresh_keys, wait_until
 from tests.support.ranged import ranged
@@ -34,13 +34,8 @@ class Site:
 
     def everything(self) -> bytes:
         """What went over the wire, what agents keep and log, what the comparator logs."""
-        kept = [
-            path.read_bytes()
-            for agent in self.world.agents.values()
-            for path in sorted(agent.folder.rglob("*"))
-            if path.is_file()
-        ]
-        return b"\n".join((*self.tap.heard, *kept, self.comparator.text().encode()))
+        kept = kept_by(self.world.agents.values())
+        return b"\n".join((*self.tap.heard, kept, self.comparator.text().encode()))
 
 
 def second(*, suffix: str = "") -> Organisation:
@@ -104,7 +99,7 @@ def test_events_are_compared_by_the_comparator_alone(site: Site) -> None:
     assert got is not None
     assert (got.publication, dict(got.attributes)) == (late, {"carrier": "UA"})
     assert dict(got.withheld) == {"delay": "match-only", "tail": "match-only"}
-    assert [event.publication for event in far.events(timeout=10)] == [early]
+    assert [event.publication for event in received(far, 1)] == [early]
     assert near.next_event(1) is None
     assert public.next_event(1) is None
 

@@ -34,7 +34,7 @@ def plane(redis_server: Redis, tmp_path_factory: pytest.TempPathFactory) -> Plan
 def worker(plane: Plane) -> Iterator[Running]:
     process = plane.worker("worker")
     try:
-        process.wait_for_text("ready", seconds=60)
+        process.wait_for_text("ready", seconds=180)
         yield process
     finally:
         process.stop()
@@ -62,7 +62,7 @@ def test_a_killed_child_gives_its_task_back(plane: Plane, worker: Running) -> No
     plane.call("put", "slow-work", 1)
     relay = plane.relay()
     try:
-        wait_until(lambda: len(plane.effects()) == 1, seconds=60, what="the work to begin")
+        wait_until(lambda: len(plane.effects()) == 1, seconds=180, what="the work to begin")
         what, name, pid = plane.effects()[0]
         assert (what, name) == ("begin", "slow-work-0")
         assert pid in children_of(worker.pid)
@@ -70,14 +70,14 @@ def test_a_killed_child_gives_its_task_back(plane: Plane, worker: Running) -> No
 
         os.kill(pid, signal.SIGKILL)
         # Its message comes back at once and finds the row claimed: the row waits for the sweep.
-        wait_until(lambda: children_of(worker.pid) not in ([], [pid]), seconds=60, what="a child")
-        wait_until(lambda: worker.text().count("received") >= 2, seconds=60, what="the message")
+        wait_until(lambda: children_of(worker.pid) not in ([], [pid]), seconds=180, what="a child")
+        wait_until(lambda: worker.text().count("received") >= 2, seconds=180, what="the message")
         assert worker.process.poll() is None
 
         plane.open_gate()
         assert plane.call("age", "slow-work:0") == 1
         plane.call("send-sweep")
-        wait_until(lambda: plane.row("slow-work:0")["state"] == "done", seconds=60, what="the end")
+        wait_until(lambda: plane.row("slow-work:0")["state"] == "done", seconds=180, what="the end")
     finally:
         relay.stop()
     ends = [pid for what, _, pid in plane.effects() if what == "end"]

@@ -14,7 +14,7 @@ from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.redis, pytest.mark.slow]
 
-_SECONDS = 60.0
+_SECONDS = 180.0
 
 
 @pytest.fixture

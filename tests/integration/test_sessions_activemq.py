@@ -11,8 +11,8 @@ import pytest
 from brokers.adapters.stomp import StompTransport
 from policyengine.bundles import OpenedSessions, decode_framed, delivery_queue, open_delivery
 from policyengine.errors import RejectedError
-from tests.support.agent_processes import World
-from tests.support.data_plane import wait_until
+from tests.support.agent_processes import World, received
+from tests.support.data_plane import PATIENCE, wait_until
 
 pytestmark = pytest.mark.activemq
 
@@ -37,17 +37,17 @@ def test_who_reads_a_queue_of_another_reads_nothing_and_its_owner_everything(
 ) -> None:
     world.start()
     subscriber, publisher = world.subscriber("p-ua"), world.publisher("p-airport")
-    subscriber.subscribe("Flight", timeout=20)
+    subscriber.subscribe("Flight", timeout=PATIENCE)
     # the client finds out by itself that its agent knows of sessions
     wait_until(lambda: reads(world, "alpha") == ["sessions"], "the agent to be told")
     for delay in (1, 2):
-        publisher.publish("Flight", {**FLIGHT, "delay": delay}, timeout=20)
-    got = [event.attributes["delay"] for event in subscriber.events(timeout=3)]
+        publisher.publish("Flight", {**FLIGHT, "delay": delay}, timeout=PATIENCE)
+    got = [event.attributes["delay"] for event in received(subscriber, 2)]
     assert sorted(got) == [1, 2]
     subscriber.close()
 
     for _ in range(3):
-        publisher.publish("Flight", FLIGHT, timeout=20)
+        publisher.publish("Flight", FLIGHT, timeout=PATIENCE)
     thief = StompTransport(world.broker("a"), name="thief")
     thief.connect(20)
     try:

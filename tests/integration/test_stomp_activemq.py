@@ -24,7 +24,7 @@ from brokers.adapters.stomp import (
 from brokers.ports import Message, Transport
 from tasks.local.activemq import ActiveMQ, write_brokers_file
 from tests.support.certificates import make_certificates
-from tests.support.data_plane import wait_until
+from tests.support.data_plane import PATIENCE, wait_until
 from tests.support.memory_broker import MemoryBroker, MemoryTransport
 from tests.support.ports import free_port
 
@@ -66,7 +66,7 @@ def queue() -> str:
     return f"pc.test.{os.getpid()}-{next(_numbers)}"
 
 
-def _take(transport: Transport, count: int, seconds: float = 15.0) -> list[bytes]:
+def _take(transport: Transport, count: int, seconds: float = PATIENCE) -> list[bytes]:
     bodies: list[bytes] = []
     deadline = time.monotonic() + seconds
     while len(bodies) < count and time.monotonic() < deadline:
@@ -139,7 +139,7 @@ def test_prefetch_is_the_backpressure(transport: Transport, queue: str) -> None:
     transport.send_many(_numbered(queue, 20))
     transport.subscribe(queue, prefetch=5)
     taken: list[Message] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while len(taken) < 5 and time.monotonic() < deadline:
         taken += transport.receive_many(100, 1)
     taken += transport.receive_many(100, 0.5)
@@ -168,7 +168,7 @@ def test_what_does_not_fit_the_inbox_stays_with_the_broker(activemq: ActiveMQ, q
 
 def test_mends_itself_and_loses_nothing_when_the_broker_is_killed(broker: ActiveMQ) -> None:
     transport = StompTransport(_config(broker), name="test", heartbeat_ms=1000)
-    transport.connect(15)
+    transport.connect(PATIENCE)
     transport.subscribe("pc.test", cumulative=True)
     accepted: list[bytes] = []
     got: set[bytes] = set()
@@ -189,15 +189,15 @@ def test_mends_itself_and_loses_nothing_when_the_broker_is_killed(broker: Active
     producer.start()
     try:
         for _ in range(2):
-            got.update(_take(transport, 100, 20))
+            got.update(_take(transport, 100))
             broker.kill()
             wait_until(lambda: not transport.connected, "the loss to be noticed")
             broker.start()
             wait_until(lambda: transport.connected, "a new connection")
-        got.update(_take(transport, 100, 20))
+        got.update(_take(transport, 100))
         stop.set()
         producer.join()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while not set(accepted) <= got and time.monotonic() < deadline:
             got.update(_take(transport, 1, 1))
         assert len(accepted) > 100
@@ -209,7 +209,7 @@ def test_mends_itself_and_loses_nothing_when_the_broker_is_killed(broker: Active
 
 def test_a_frozen_broker_is_noticed(broker: ActiveMQ) -> None:
     transport = StompTransport(_config(broker), name="test", heartbeat_ms=500)
-    transport.connect(15)
+    transport.connect(PATIENCE)
     assert broker.pid is not None
     os.kill(broker.pid, signal.SIGSTOP)
     try:
@@ -231,7 +231,7 @@ def test_starts_before_its_broker(tmp_path: Path) -> None:
         transport.connect(timeout=0.5)
     late.start()
     try:
-        transport.send("pc.test", b"hello", timeout=15)
+        transport.send("pc.test", b"hello", timeout=PATIENCE)
         assert _take(transport, 1) == [b"hello"]
     finally:
         transport.close()
@@ -275,7 +275,7 @@ def test_over_tls_with_client_certificates(tmp_path: Path) -> None:
     transport = StompTransport(BrokersFile.load(path).control_broker(), name="test")
     stranger = _stranger(broker, tmp_path)
     try:
-        transport.connect(20)
+        transport.connect(PATIENCE)
         transport.subscribe("pc.test")
         bodies = [b"x" * 300_000, b"\x00" * 10, b"end"]
         transport.send_many([Outgoing("pc.test", body) for body in bodies])
@@ -286,7 +286,7 @@ def test_over_tls_with_client_certificates(tmp_path: Path) -> None:
         # stomp.py alone would go on sending into nowhere.
         wait_until(lambda: not transport.connected, "the end to be noticed", 3)
         broker.start()
-        transport.send("pc.test", b"again", timeout=20)
+        transport.send("pc.test", b"again", timeout=PATIENCE)
         assert _take(transport, 1) == [b"again"]
     finally:
         transport.close()

@@ -115,7 +115,9 @@ def written(objects: Objects) -> bytes:
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(objects=organisations(), shuffle=st.randoms(use_true_random=False))
 def test_files_say_the_same_wherever_they_are_applied(objects: Objects, shuffle: Any) -> None:

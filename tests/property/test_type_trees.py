@@ -32,7 +32,9 @@ TYPES: tuple[dict[str, Any], ...] = (
 )
 VALUES = (-1, 0, 3, 4, 99, "a", "b", "c", "other")
 SAFE = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

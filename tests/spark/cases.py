@@ -153,6 +153,12 @@ class Case:
         return [str(option) for option in options] + list(more)
 
 
+def events_of(spark: SparkSession, folder: Path) -> bytes:
+    """Everything that a session has written into its event log, once it has written all of it."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
 def no_session() -> SparkSession:
     """Stand where a session must not be needed."""
     raise AssertionError("Spark was started")

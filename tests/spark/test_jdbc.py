@@ -16,7 +16,7 @@ from spark.results import read_results, read_summary
 from spark.snapshots import Manifest, ManifestEntry, SnapshotRow
 from spark.sources import pieces
 from spark.tables import SnapshotTable, drop, read_rows, write_password_file
-from tests.spark.cases import AGENTS, Case, many_rows, no_session, small_rows
+from tests.spark.cases import AGENTS, Case, events_of, many_rows, no_session, small_rows
 from tests.support.services import PostgreSQL
 
 pytestmark = pytest.mark.spark
@@ -60,7 +60,7 @@ def test_a_table_gives_the_same_bytes_as_files(
     written = [path for path in other.folder.rglob("*") if path.is_file()]
     assert password_of(other) in written
     written.remove(password_of(other))
-    seen = b"".join(path.read_bytes() for path in (*written, *event_log.rglob("events*")))
+    seen = b"".join(path.read_bytes() for path in written) + events_of(spark, event_log)
     seen += str(spark.sparkContext.getConf().getAll()).encode()
     assert b"portcullis_snapshot_test" in seen
     assert postgresql.password.encode() not in seen

@@ -58,7 +58,7 @@ def cut_off(case: Case, number: signal.Signals) -> Running:
         assert process.process.poll() is None, process.text()
     finally:
         process.process.send_signal(number)
-        process.process.wait(60)
+        process.process.wait(180)
     return process
 
 
@@ -116,7 +116,7 @@ def test_a_run_that_is_told_to_stop_while_spark_starts_leaves_no_jvm_behind(case
     finally:
         process.stop()
     for child in started:
-        wait_gone(child, seconds=60)
+        wait_gone(child, seconds=180)
 
 
 def finished_agents(case: Case, process: Running, count: int) -> None:
@@ -176,9 +176,15 @@ def kill_executors(case: Case, process: Running, cluster: Cluster) -> None:
     chance = Chance(f"executors/{SEED}")
     for number in range(KILLS):
         finished_agents(case, process, number)
-        wait_until(lambda: bool(cluster.executors()), seconds=120, what="an executor")
-        os.kill(victim := chance.pick(cluster.executors()), signal.SIGKILL)
-        wait_gone(victim, seconds=30)
+        alive: list[int] = []
+
+        def there(alive: list[int] = alive) -> bool:
+            alive[:] = cluster.executors()
+            return bool(alive)
+
+        wait_until(there, seconds=120, what="an executor")
+        os.kill(victim := chance.pick(alive), signal.SIGKILL)
+        wait_gone(victim, seconds=120)
 
 
 def test_a_cluster_loses_executors_and_the_driver_and_tells_nobody_a_secret(
@@ -204,7 +210,7 @@ def test_a_cluster_loses_executors_and_the_driver_and_tells_nobody_a_secret(
             finished_agents(remote, process, KILLS)
         finally:
             process.process.kill()
-            process.process.wait(60)
+            process.process.wait(180)
         assert not (remote.output / "result.json").exists()
         complete(remote, "--master", cluster.address, *options)
     assert list(read_results(remote.output)) == local
@@ -223,7 +229,7 @@ def test_a_cluster_loses_executors_and_the_driver_and_tells_nobody_a_secret(
 def test_help_names_every_option(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "spark.jobs.recompute", "--help"]
     with running(command, log=tmp_path / "help.log") as process:
-        assert process.process.wait(60) == 0
+        assert process.process.wait(180) == 0
         text = process.text()
     for option in ("--snapshot", "--output", "--key-file", "--progress", "--master"):
         assert option in text

@@ -23,6 +23,7 @@ from tests.spark.cases import (
     RULES,
     SUBJECTS,
     Case,
+    events_of,
     many_rows,
     no_session,
     parameters_of,
@@ -167,7 +168,7 @@ def test_no_key_and_no_token_is_left_behind(
     ]
     case.write(rows)
     case.run(lambda: spark)
-    logged = b"".join(path.read_bytes() for path in event_log.rglob("*") if path.is_file())
+    logged = events_of(spark, event_log)
     assert b"SparkListenerJobEnd" in logged
     assert str(case.key_file).encode() not in logged
     written = logged + b"".join(

@@ -8,17 +8,20 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from brokers.adapters.stomp import BrokerConfig, BrokersFile, StompTransport
-from brokers.client import Publisher, Subscriber, create_profile
+from brokers.client import Event, Publisher, Subscriber, create_profile
 from policyengine.bundles import audience
 from tests.support.data_plane import (
+    PATIENCE,
     ControlPlane,
     Organisation,
     airport,
@@ -28,6 +31,8 @@ from tests.support.data_plane import (
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
+QUIET_SECONDS = 2.0
+"""What must not come, or comes twice, has come by then."""
 _numbers = itertools.count(1)
 
 
@@ -62,9 +67,12 @@ class AgentProcess:
             return 0
         if self.process.poll() is None:
             self.process.send_signal(how)
-        status = self.process.wait(60)
-        self.process = None
-        return status
+        try:
+            return self.process.wait(180)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
 
     def kill(self) -> None:
         """kill -9."""
@@ -74,7 +82,7 @@ class AgentProcess:
         """An answer of the status server: (status, text)."""
         url = f"http://127.0.0.1:{self.port}{path}"
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=30) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -172,7 +180,7 @@ class World:
                 anchors_file=anchors,
             )
 
-    def start(self, seconds: float = 20.0) -> None:
+    def start(self, seconds: float = PATIENCE) -> None:
         """Start everything; returns when every agent serves its first revision.
 
         Args:
@@ -185,7 +193,7 @@ class World:
             self.control.wait_applied(self.address(short), 1, seconds)
             self.wait_standing(short, "serving", seconds)
 
-    def wait_standing(self, short: str, standing: str, seconds: float = 20.0) -> None:
+    def wait_standing(self, short: str, standing: str, seconds: float = PATIENCE) -> None:
         """Wait until an agent says this of the domain."""
         agent = self.agents[short]
         wait_until(
@@ -215,13 +223,37 @@ class World:
         return BrokersFile.load(self.brokers_file(account)).overlay(overlay)
 
     def close(self) -> None:
-        """Stop everything."""
-        for client in self._clients:
-            client.close()
-        for agent in self.agents.values():
-            agent.end()
-        if self._control is not None:
-            self._control.stop()
+        """Stop everything, clients first, whatever one of them says to it."""
+        with ExitStack() as left:
+            if self._control is not None:
+                left.callback(self._control.stop)
+            for end in (*(agent.end for agent in self.agents.values()),
+                        *(client.close for client in self._clients)):  # fmt: skip
+                left.callback(end)
+
+
+def received(subscriber: Subscriber, count: int) -> list[Event]:
+    """The events that come until there are so many, and for a moment more."""
+    found: list[Event] = []
+    end = time.monotonic() + PATIENCE
+    while len(found) < count and time.monotonic() < end:
+        found += subscriber.events(timeout=0.2)
+    return [*found, *subscriber.events(timeout=QUIET_SECONDS)]
+
+
+def kept_by(agents: Iterable[AgentProcess]) -> bytes:
+    """Everything in the folders of agents that are at work: state, bundles, logs."""
+    found = [path for agent in agents for path in sorted(agent.folder.rglob("*"))]
+    assert found
+    return b"\n".join(_read(path) for path in found)
+
+
+def _read(path: Path) -> bytes:
+    """A file; nothing of a folder, and of a file that took another's place meanwhile."""
+    try:
+        return path.read_bytes()
+    except (IsADirectoryError, FileNotFoundError):
+        return b""
 
 
 def write_private(path: Path, document: dict[str, Any]) -> None:

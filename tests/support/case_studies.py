@@ -37,7 +37,7 @@ from tests.support.processes import REPOSITORY
 SAMPLES = REPOSITORY / "adminapp" / "samples"
 QUIET_SECONDS = 1.0
 """What must not come, or comes twice, has come by then."""
-_ARRIVAL_SECONDS = 60.0
+_ARRIVAL_SECONDS = 120.0
 
 
 class Link(CaptureProxy):
@@ -293,7 +293,7 @@ def pieces_of(secret: bytes) -> list[bytes]:
 
 def accepted(handles: Iterable[Handle]) -> list[str]:
     """Wait until every publication is accepted with all its attributes; their identifiers."""
-    done = [handle.wait(30) for handle in handles]
+    done = [handle.wait(_ARRIVAL_SECONDS) for handle in handles]
     assert all(one.dropped == () for one in done)
     return [one.id for one in done]
 

@@ -67,7 +67,7 @@ def spark_cluster(folder: Path, *, workers: int = 2, cores: int = 1) -> Iterator
         first = start("master", [*master, "--webui-port", "0"])
         wait_until(
             lambda: answers(port) or first.process.poll() is not None,
-            seconds=60,
+            seconds=180,
             what="Spark's master",
         )
         assert first.process.poll() is None, first.text()

@@ -19,7 +19,7 @@ from policyengine.bundles import ComparatorContent, OrderKey, build_bundle
 from policyengine.errors import InputError
 from policyengine.ope import ComparatorKey, KeyringComparator, Question, RangeKey
 from policyengine.primitives.signatures import sign
-from tests.support.data_plane import Authority, Organisation, keys_document, wait_until
+from tests.support.data_plane import PATIENCE, Authority, Organisation, keys_document, wait_until
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,7 +135,7 @@ class ComparatorProcess:
         assert self._process is not None
         return self._process.pid
 
-    def start(self, seconds: float = 20.0) -> None:
+    def start(self, seconds: float = PATIENCE) -> None:
         """Start it and wait until it answers."""
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -164,7 +164,7 @@ class ComparatorProcess:
             return 0
         if self._process.poll() is None:
             self._process.send_signal(how)
-        return self._process.wait(30)
+        return self._process.wait(120)
 
 
 def _answers(client: SocketComparator) -> bool:

@@ -75,6 +75,8 @@ from policyengine.primitives.signatures import SigningKey, generate_signing_key,
 from policyengine.trustgroups import wrap_key
 
 DAY = 86_400
+PATIENCE = 90.0
+"""Seconds that anything may take on a slow and busy machine."""
 
 
 def fresh_keys() -> Keys:
@@ -516,7 +518,7 @@ class ControlPlane:
     def send(self, address: str, kind: str, domain: str, payload: bytes) -> None:
         """Send anything to an audience's control queue, patiently."""
         body = encode_control(kind, domain, payload)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 self._transport.send_many([Outgoing(control_queue(address), body)], timeout=5)
@@ -534,7 +536,7 @@ class ControlPlane:
             if ack.audience == address and ack.what == what
         ]
 
-    def wait_applied(self, address: str, revision: int, seconds: float = 20.0) -> None:
+    def wait_applied(self, address: str, revision: int, seconds: float = PATIENCE) -> None:
         """Wait until an audience has acknowledged a revision as applied."""
         self.wait(
             lambda: (revision, "applied", "") in self.statuses(address),
@@ -542,7 +544,7 @@ class ControlPlane:
             seconds,
         )
 
-    def wait(self, true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+    def wait(self, true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         """Wait until something is true."""
         wait_until(true, what, seconds)
 
@@ -629,7 +631,7 @@ class ControlPlane:
         return name in known[kind]
 
 
-def wait_until(true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+def wait_until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     """Wait until something is true.
 
     Raises:

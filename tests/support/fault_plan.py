@@ -14,6 +14,8 @@ LANES = {
     "agents": ("agent",),
 }
 DRIVER = "driver"
+SPARE = 2
+"""Tenants for runs of Spark that are over before anybody kills their driver."""
 KINDS = (*(kind for kinds in LANES.values() for kind in kinds), DRIVER)
 _PARTS = {"serve": ANSWERING, "agent": tuple(sorted(AGENTS))}
 _PAUSES = {"servers": (0.5, 4.0), "processes": (0.3, 2.5), "agents": (3.0, 12.0)}
@@ -60,4 +62,4 @@ def _strike(kind: str, lane: str, chance: Chance) -> Strike:
 
 def cast(each: int) -> Cast:
     """Enough of everybody: for every killed driver a tenant or a meter goes."""
-    return Cast(meters=3, tenants=4 + each, guards=3, late=1)
+    return Cast(meters=3, tenants=4 + each + SPARE, guards=3, late=1)

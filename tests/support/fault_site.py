@@ -174,7 +174,7 @@ class FaultSite(Site):
         for pid in (process.pid, *children_of(process.pid)):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        process.wait(30)
+        process.wait(120)
 
     def again(self, name: str) -> None:
         """Start a part again; a server is waited for, whatever depends on it waits by itself."""

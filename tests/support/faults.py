@@ -200,13 +200,15 @@ class Faults:
     def _kill_drivers(self) -> None:
         """Somebody's end asks Spark for a new epoch; each run's driver is killed, some twice."""
         chance = Chance(f"{self._seed}/drivers")
-        victims = self._cast.names("tenant")[-self._each :]
+        victims = self._cast.names("tenant")[-(self._each + fault_plan.SPARE) :]
         for number in range(self._each):
             if number % 2 == 0:
                 self._revoke("end-principal", victims.pop(0), "yes")
+            latest = 5.0
             while not self._end.is_set():
                 pid = self._driver(victims)
-                if pid and not self._end.wait(chance.between(0.0, 5.0)):
+                pause, latest = chance.between(0.0, latest), latest / 4  # on a quick machine sooner
+                if pid and not self._end.wait(pause):
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                         self.outcome.kills[DRIVER] += 1

@@ -207,6 +207,12 @@ def send_sweep() -> bool:
     return True
 
 
+def sweep() -> bool:
+    """Sweep as another worker would, which has nothing else to do."""
+    jobs.sweep.run()
+    return True
+
+
 def send_twice(key: str) -> bool:
     """Hand one row to the workers two more times, as a relay that was cut off might."""
     for _ in range(2):
@@ -218,7 +224,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     command.__name__.replace("_", "-"): command
     for command in (
         engine, migrate_back, change, broken, state, change_many, put, claim_all, hold, row, age,
-        send_sweep, send_twice,
+        send_sweep, send_twice, sweep,
     )
 }  # fmt: skip
 

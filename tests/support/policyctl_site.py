@@ -114,7 +114,7 @@ def served(folder: Path) -> Iterator[tuple[Running, str, dict[str, str]]]:
         environment=environment,
     )
     try:
-        wait_until(lambda: answers(port), seconds=60, what="the server")
+        wait_until(lambda: answers(port), seconds=180, what="the server")
         yield server, f"http://127.0.0.1:{port}", tokens
     finally:
         server.stop()

@@ -1,4 +1,4 @@
-"""Free ports on loopback."""
+"""Ports on loopback, and waiting."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import socket
 import time
 from collections.abc import Callable
 
+from tasks.local.ports import free_port
 
-def free_port() -> int:
-    """Give a TCP port that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+__all__ = ["answers", "free_port", "wait_until"]
 
 
 def answers(port: int) -> bool:

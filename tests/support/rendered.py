@@ -77,7 +77,7 @@ class Rendered:
         )
         child.start()
         try:
-            wait_until(lambda: self.connected("control"), "the broker to start", 60)
+            wait_until(lambda: self.connected("control"), "the broker to start", 120)
             yield
         finally:
             child.stop()

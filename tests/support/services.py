@@ -137,7 +137,7 @@ class PostgresServer:
                 os.kill(pid, signal.SIGKILL)
         self._process.process.wait()
         for pid in backends:
-            wait_gone(pid, seconds=30)
+            wait_gone(pid, seconds=120)
 
     def stop(self) -> None:
         """Stop it without waiting for clients that have forgotten to leave."""

@@ -26,7 +26,7 @@ class StompClient:
     broker: ActiveMQ
     account: str
     passcode: str | None = None
-    timeout: float = 5.0
+    timeout: float = 30.0
     context: ssl.SSLContext | None = None
     _buffer: bytes = b""
     _number: int = 0
@@ -68,7 +68,7 @@ class StompClient:
         fields = {"destination": f"/queue/{queue}", "id": queue, "ack": ack, **headers}
         return self._with_receipt("SUBSCRIBE", fields, b"")
 
-    def receive(self, *, timeout: float = 5.0) -> Frame | None:
+    def receive(self, *, timeout: float = 30.0) -> Frame | None:
         """The next MESSAGE, or None when none comes within `timeout` seconds."""
         if self._messages:
             return self._messages.pop(0)

@@ -64,7 +64,7 @@ def _unknown_type(step: Step, world: World) -> None:
         return [entry["reason"] for entry in last if entry["type"] == "Submarine"]
 
     # It answers first and counts afterwards.
-    wait("alpha to tell of the refusal", lambda: bool(told()), seconds=10)
+    wait("alpha to tell of the refusal", lambda: bool(told()), seconds=60)
     step.equal("and the agent's status tells of it", told(), ["unknown-type"])
 
 
@@ -179,7 +179,7 @@ def _refused(step: Step, world: World, forgery: Forgery) -> None:
         found: list[dict[str, str]] = world.agent_status(_AGENT)["refused_bundles"]
         return found[: len(found) - known]
 
-    wait(f"alpha to refuse {forgery.what}", lambda: bool(told()), seconds=15)
+    wait(f"alpha to refuse {forgery.what}", lambda: bool(told()), seconds=60)
     reason = told()[0]["reason"]
     step.true(f"{forgery.what} is refused", reason in forgery.reasons, reason)
 
@@ -194,7 +194,7 @@ def _shown(step: Step, world: World, reasons: set[str]) -> None:
         return [reason for reason in wanted if reason in shown]
 
     # Each refusal comes in an acknowledgement of its own.
-    wait("the control plane to hear of it", lambda: named() == wanted, seconds=15, step=0.5)
+    wait("the control plane to hear of it", lambda: named() == wanted, seconds=60, step=0.5)
     step.equal("the console's page of the agent tells of it", named(), wanted)
     audit = require(world.manager.get("/audit/?action=bundle.refused"), 200).words
     step.true("and the audit keeps it", "bundle.refused" in audit or "refused" in audit)

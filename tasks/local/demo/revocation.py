@@ -47,7 +47,7 @@ def customer(step: Step, world: World) -> None:
     step.equal("events refused or lost while it ran", stream.errors[:5], [])
     _check_stream(step, world, sent, denied)
     world.oracle.revoked.add(CUSTOMER)
-    world.settle(domain, seconds=60)
+    world.settle(domain)
     step.equal("every agent stays in its encoding epoch", revoking.epochs(world, domain), epochs)
     _check_held(step, world, handle, before)
     body = revoking.receipt(step, world, CUSTOMER, uid, handle)
@@ -90,7 +90,7 @@ def publisher(step: Step, world: World) -> None:
     step.equal("events refused or lost while it ran", stream.errors[:5], [])
     step.true("events of the other airports meanwhile", len(sent) > 20, len(sent))
     compare(step, world, "the others meanwhile", [timed.sent for timed in sent])
-    world.settle(domain, seconds=60)
+    world.settle(domain)
     after = revoking.epochs(world, domain)
     step.true(
         "every agent left the old encoding epoch",
@@ -210,7 +210,7 @@ def _refused(step: Step, world: World, handle: str, event: SampleEvent, reasons:
         answer = refusal.reason
     step.true("an event of the revoked publisher is not accepted", answer != "accepted", answer)
     # Whoever is not known any more is not answered; the agent counts the refusal all the same.
-    wait("beta to tell of the refusal", lambda: len(_told(world, handle)) > known, seconds=15)
+    wait("beta to tell of the refusal", lambda: len(_told(world, handle)) > known, seconds=60)
     reason = _told(world, handle)[0]
     step.true("and beta says why", reason in reasons, reason)
 

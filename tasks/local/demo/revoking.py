@@ -54,7 +54,7 @@ class Stream(threading.Thread):
         wait(
             "events to be published",
             lambda: len(self._sent) + len(self.errors) >= count,
-            seconds=90,
+            seconds=240,
         )
 
     def run(self) -> None:
@@ -131,7 +131,7 @@ def denied_at(world: World, domain: str, handle: str, agents: Iterable[str]) -> 
             status = world.agent_status(agent)
             return handle in status.get("domains", {}).get(domain, {}).get("denied", [])
 
-        wait(f"{agent} to deny the revoked party", denied, seconds=40, step=0.03)
+        wait(f"{agent} to deny the revoked party", denied, seconds=120, step=0.03)
     return time.monotonic()
 
 

@@ -52,7 +52,7 @@ def distribution(step: Step, world: World) -> None:
     """2. Encoded, signed, sealed, relayed, applied, acknowledged, and shown."""
     world.clients.open()
     for domain in world.documents:
-        world.settle(domain, seconds=90)
+        world.settle(domain)
         revision = world.revision(domain)
         expected = dict.fromkeys(sorted(world.agents_of(domain)), revision)
         held = dict(sorted(world.acknowledged(domain).items()))

@@ -53,14 +53,14 @@ def _plant(world: World, overlay: str, canary: str) -> None:
     brokers = BrokersFile.load(world.layout.brokers_file("control"))
     transport = StompTransport(brokers.overlays[overlay], name=f"canary-{overlay}")
     try:
-        transport.connect(10.0)
+        transport.connect(60.0)
         transport.send(CANARY_QUEUE, f"a planted text: {canary}.".encode())
     finally:
         transport.close()
     wait(
         "the canary to be captured",
         lambda: bool(search(world.capture, [canary]).findings),
-        seconds=10,
+        seconds=60,
     )
 
 

@@ -107,7 +107,7 @@ class World:
         """Start a killed process again and wait until it answers."""
         part = self.part(name)
         part.child.start()
-        wait(f"{name} to answer again", part.ready, seconds=30)
+        wait(f"{name} to answer again", part.ready, seconds=120)
 
     # -- control plane -------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class World:
         waiting = (f"bundles?domain={domain}&state={state}" for state in UNACKNOWLEDGED)
         return not any(self.rows(path) for path in waiting)
 
-    def settle(self, domain: str, *, seconds: float = 60.0) -> None:
+    def settle(self, domain: str, *, seconds: float = 240.0) -> None:
         """Wait until settled; LocalError with what is missing when it takes too long."""
         try:
             wait(f"{domain} to settle", lambda: self.settled(domain), seconds=seconds, step=0.5)

@@ -36,6 +36,19 @@ def test_a_free_port_is_free() -> None:
     ports.require_free(port, what="the console", how="choose")
 
 
+def test_a_free_port_is_given_once_and_to_no_connection() -> None:
+    found = [ports.free_port() for _ in range(50)]
+    assert len(set(found)) == len(found)
+    least = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert max(found) < least
+    # Another process is not given what this one was given.
+    asked = f"from tasks.local import ports; print([ports._reserved(port) for port in {found}])"
+    told = subprocess.run(
+        [sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.strip() == str([False] * len(found))
+
+
 def test_low_disk_says_how_much_is_missing(tmp_path: Path) -> None:
     machine.check_disk(4 * GIB, 3 * GIB, tmp_path)
     with pytest.raises(LocalError, match=r"low disk: 1\.5 GB are free .* needs 3\.0 GB"):

@@ -68,6 +68,11 @@ def _stray(data: bytes) -> bytes:
     return _filled(data, FILTERS, attributes, fewer | 1 << lacking)
 
 
+def _spoiled(data: bytes) -> bytes:
+    """Other bytes, whatever the last one was."""
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
 ALL_ONES = (1 << 2**16) - 1
 THREE_OF_FOUR = int.from_bytes(b"\x77" * 2**13, "little")
 ENCODINGS = {
@@ -128,7 +133,7 @@ ENCODINGS = {
     "a key that does not open": Forgery(
         "encodings", "malformed",
         lambda one: one.edited(KEYS, lambda part: part["wraps"][0].update(
-            sealed=b64(unb64(part["wraps"][0]["sealed"])[:-1] + b"?"))),
+            sealed=b64(_spoiled(unb64(part["wraps"][0]["sealed"]))))),
     ),
     "a key of another group": Forgery(
         "encodings", "malformed",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from brokers.client.confirm import Confirmations
+from brokers.client.confirm import LONGEST_WAIT, Confirmations
 from brokers.data.handle import event_key
 from brokers.ports import Message, Outgoing, TransportError
 from policyengine.bundles import (
@@ -21,6 +20,7 @@ from policyengine.bundles import (
     open_confirmation,
 )
 from tests.support.data_plane import fresh_keys, wait_until
+from tests.support.overlay import Clock
 
 AGENT, CLIENT = fresh_keys(), fresh_keys()
 HOME = HomeAgent("alpha", "a", AGENT.sealing.public, AGENT.signing.public)
@@ -33,18 +33,26 @@ class Session:
         policy = SimpleNamespace(domain="flights", homes={"a": HOME}, fallbacks={})
         self.policy = SimpleNamespace(domains={"flights": policy})
         self.profile = SimpleNamespace(handle="p-ua", keys=CLIENT)
-        self.clock = SimpleNamespace(boot=time.monotonic)
+        self.clock = Clock()
         self.said: list[Confirmation] = []
         self.up = True
+        self.rounds = self.refused = 0
 
     def now(self) -> float:
         return 1_000_000.0
 
     def connected_to(self, overlay: str) -> bool:
+        self.rounds += 1
         return overlay == "a"
+
+    def after_a_round(self) -> None:
+        """Return once somebody has looked, from beginning to end, what is to be said now."""
+        through = self.rounds + 3
+        wait_until(lambda: self.rounds >= through, "a whole round and the next to begin")
 
     def send_many(self, overlay: str, messages: list[Outgoing], timeout: float) -> None:
         if not self.up:
+            self.refused += 1
             raise TransportError("away")
         for message in messages:
             assert message.queue == "pc.in.alpha.flights"
@@ -89,7 +97,8 @@ def test_an_agent_that_never_asks_is_told_nothing_more(
 ) -> None:
     for number in range(100):
         _carried(confirmations, number)[1]()
-    time.sleep(1.5)
+    session.clock.time += 2 * LONGEST_WAIT
+    session.after_a_round()
     assert session.said == []
 
 
@@ -102,10 +111,14 @@ def test_it_confirms_a_quarter_of_the_window_or_after_a_second(
     carried = [_carried(confirmations, number) for number in range(3)]
     for _, ack in carried[:2]:
         ack()
-    wait_until(lambda: len(session.said) == 2, "a quarter to be confirmed", 0.8)
+    # By the clock no time has passed: it is so many that count.
+    wait_until(lambda: len(session.said) == 2, "a quarter to be confirmed")
     assert session.said[1].done == tuple(key for key, _ in carried[:2])
     carried[2][1]()
-    wait_until(lambda: len(session.said) == 3, "the rest to be confirmed", 5)
+    session.after_a_round()
+    assert len(session.said) == 2
+    session.clock.time += LONGEST_WAIT
+    wait_until(lambda: len(session.said) == 3, "the rest to be confirmed")
     assert session.said[2].done == (carried[2][0],)
 
 
@@ -117,12 +130,14 @@ def test_asked_it_says_what_it_holds_and_forgets_what_it_owed(
     session.up = False
     _ask(confirmations, "a" * 32)
     carried[2][1]()
-    time.sleep(0.5)
+    refused = session.refused
+    wait_until(lambda: session.refused > refused, "an attempt to say it")
     session.up = True  # what could not be sent is said once it can
     wait_until(lambda: len(session.said) >= 1, "the answer")
     said = session.said[0]
     assert said.answers == "a" * 32
     assert set(said.held) == {carried[number][0] for number in (0, 2, 3)}
+    session.clock.time += LONGEST_WAIT
     wait_until(lambda: carried[2][0] in [k for one in session.said for k in one.done], "the rest")
     assert carried[1][0] not in [key for one in session.said for key in one.done]
 

@@ -201,7 +201,7 @@ def test_refused_bundles_are_told_and_remembered(rig: Rig) -> None:
     rig.clock.time = time.time()  # by the wall clock, before the first lease
     for revision, options, reason in [
         (1, {}, "rollback"),
-        (3, {"expires_in": -10}, "expired"),
+        (3, {"expires_in": -3600}, "expired"),
         (3, {"previous": "f" * 64}, "previous"),
     ]:
         rig.bundle(revision, **options)
@@ -319,7 +319,8 @@ def test_acknowledgements_wait_for_the_broker(rig: Rig) -> None:
 
 
 def _plane(rig: Rig) -> ControlPlane:
-    # Not served by its thread: only what it sends is used.
+    # Not served by its thread: only what it sends is used. Made before anything is said, since
+    # until it stops the thread takes and answers that.
     plane = ControlPlane([ORGANISATION], MemoryTransport(rig.broker))
     plane._stopping.set()
     plane._thread.join()
@@ -327,8 +328,8 @@ def _plane(rig: Rig) -> ControlPlane:
 
 
 def test_a_notice_is_kept_and_told(rig: Rig, tmp_path: Path) -> None:
-    rig.bundle(1)
     plane = _plane(rig)
+    rig.bundle(1)
     plane.notice(ORGANISATION, ALPHA, ("p-ua",))
     rig.link.step(0)
     assert rig.applied.denied == {"p-ua"}

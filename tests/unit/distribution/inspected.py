@@ -13,7 +13,7 @@ from adminapp.roles import services as roles
 from tests.support.audiences import Plane
 from tests.support.kept_planes import PlaneKeeper
 from tests.support.live_agents import LiveSite
-from tests.unit.distribution.conftest import load
+from tests.unit.distribution.conftest import load, patient
 
 READING = {"consumer": "X-104211", "value": 21.5, "unit": "celsius", "hour": 7}
 STATISTICS = {"period": "2026-11", "average": 20.0, "homes": 5}
@@ -41,9 +41,11 @@ def _bring_up(plane: Plane) -> None:
 
 
 def bring_up(plane: Plane, planes: PlaneKeeper) -> Domain:
-    """The heating company, where an inspector is appointed and may read statistics."""
+    """The heating company, where an inspector is appointed and may read statistics; no lease ends
+    by itself.
+    """
     planes.bring_up("inspected", plane, lambda: _bring_up(plane))
-    return Domain.objects.get(name="heating")
+    return patient(Domain.objects.get(name="heating"))
 
 
 @pytest.fixture

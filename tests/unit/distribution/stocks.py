@@ -15,7 +15,13 @@ from tests.support.audiences import Plane
 from tests.support.blind_reading import publish, receive
 from tests.support.kept_planes import PlaneKeeper
 from tests.support.markets import QUOTE, priced
-from tests.unit.distribution.conftest import SAMPLES, at_rest, register_agents, register_clients
+from tests.unit.distribution.conftest import (
+    SAMPLES,
+    at_rest,
+    patient,
+    register_agents,
+    register_clients,
+)
 
 CUSTOMERS = ("small-investor", "pension-fund")
 EXCHANGES = ("nasdaq", "nyse")
@@ -34,7 +40,7 @@ def market(plane: Plane, tmp_path: Path) -> Domain:
 @pytest.fixture
 def stocks(plane: Plane, planes: PlaneKeeper) -> Domain:
     """The news service of paper 001: quotes that no broker may read."""
-    found = at_rest(plane, planes, "stocks")
+    found = patient(at_rest(plane, planes, "stocks"))
     plane.lease_all()
     return found
 
@@ -85,5 +91,6 @@ def ordered(plane: Plane, planes: PlaneKeeper, settings: Any, tmp_path: Path) ->
         plane.settle()
 
     planes.bring_up(f"stocks, ordered, {settings.ORDER_SCHEME}", plane, make)
+    found = patient(Domain.objects.get(name="stocks"))
     plane.lease_all()
-    return Domain.objects.get(name="stocks")
+    return found

@@ -95,7 +95,7 @@ class Clinic:
         policies.create_policy(
             actor=None,
             domain=self.domain,
-            name=f"{role}-{secrets.token_hex(2)}",
+            name=f"{role} {self.domain.policies.count()}",
             action=action,
             event_type=self.reading,
             expression=f'subject.role == "{role}"' + (f" && {more}" if more else ""),

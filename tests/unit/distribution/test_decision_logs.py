@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ def test_bundles_say_how_decisions_are_kept_only_where_they_are(
 def test_a_segment_is_kept_once_and_sealed_until_it_is_in_parquet(
     plane: Plane, logged: Domain, tmp_path: Path
 ) -> None:
-    body = report(plane, logged, rows_of(now_ms(), 3))
+    at = now_ms()
+    body = report(plane, logged, rows_of(at, 3))
     plane.receive(body)
     plane.receive(body)
     (segment,) = DecisionSegment.objects.all()
@@ -94,7 +96,8 @@ def test_a_segment_is_kept_once_and_sealed_until_it_is_in_parquet(
     assert (segment.state, segment.data) == ("stored", None)
     (path,) = (tmp_path / "decisions").rglob("*.parquet")
     assert path.parent.name == "agent=alpha"
-    assert path.parent.parent.name == f"date={timezone.now().date().isoformat()}"
+    day = datetime.fromtimestamp(at / 1000, UTC).date()
+    assert path.parent.parent.name == f"date={day.isoformat()}"
     assert [row["client"] for row in pq.ParquetFile(path).read().to_pylist()] == [
         "p-0", "p-1", "p-2",
     ]  # fmt: skip

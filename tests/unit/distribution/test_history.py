@@ -20,14 +20,7 @@ from adminapp.identity.models import Agent, Domain, User
 from policyengine.bundles import messages
 from tests.support.audiences import Audience, Plane
 from tests.support.kept_planes import PlaneKeeper
-from tests.unit.distribution.conftest import loaded
-
-
-def patient(domain: Domain) -> Domain:
-    """Leases that outlast a slow machine; whose ends here is set by hand."""
-    Domain.objects.filter(pk=domain.pk).update(lease_seconds=86_400)
-    domain.refresh_from_db()
-    return domain
+from tests.unit.distribution.conftest import loaded, patient
 
 
 @pytest.fixture

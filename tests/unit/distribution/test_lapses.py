@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -93,14 +92,16 @@ def test_two_activations_are_never_mixed(plane: Plane, desks: Domain, encoding: 
     assert received(plane, "AA") == {("AA", "JFK")}
 
 
-def test_an_appointment_lapses_at_the_agents_by_itself(plane: Plane, desks: Domain) -> None:
-    seat("UA", "UA", "JFK", ends=timezone.now() + timedelta(seconds=6))
+def test_an_appointment_lapses_at_the_agents_by_itself(
+    plane: Plane, desks: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seat("UA", "UA", "JFK", ends=timezone.now() + timedelta(days=1))
     plane.settle()
     assert received(plane, "UA") == {("UA", "JFK")}
     assert services.apply_due() == 0
-    row = Appointment.objects.get()
-    while timezone.now() < row.ends:
-        time.sleep(0.1)
+    over = Appointment.objects.get().ends
+    assert over is not None
+    monkeypatch.setattr(timezone, "now", lambda: over)
     services.apply_due()
     plane.settle()
     assert received(plane, "UA") == set()
@@ -161,9 +162,12 @@ def ends_at(plane: Plane, agent: str) -> dict[str, int]:
 
 
 def test_agents_are_told_when_a_policy_ends_or_the_clock_decides_anew(
-    plane: Plane, flights: Domain
+    plane: Plane, flights: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    end = timezone.now() + timedelta(days=3)
+    # At one moment, and far from the end of a year, whatever today is.
+    now = datetime(timezone.now().year + 1, 6, 15, 12, tzinfo=UTC)
+    monkeypatch.setattr(timezone, "now", lambda: now)
+    end = now + timedelta(days=3)
     rows = {
         name: create_policy(
             actor=None, domain=flights, name=name, action="subscribe", event_type="Departure",
@@ -171,7 +175,7 @@ def test_agents_are_told_when_a_policy_ends_or_the_clock_decides_anew(
         )
         for name, expression, more in (
             ("ending", 'subject.carrier == "UA"', {"valid_until": end}),
-            ("this year", f'subject.carrier == "UA" && env.year == {timezone.now().year}', {}),
+            ("this year", f'subject.carrier == "UA" && env.year == {now.year}', {}),
             ("both", 'subject.carrier == "UA" && env.weekday > 0', {"valid_until": end}),
             ("endless", 'subject.carrier == "UA" && env.weekday > 0', {}),
         )
@@ -181,7 +185,7 @@ def test_agents_are_told_when_a_policy_ends_or_the_clock_decides_anew(
     found = {name: told[f"policy-{row.pk}"] for name, row in rows.items()}
     year = found.pop("this year")
     assert found == {"ending": int(end.timestamp()), "both": int(end.timestamp()), "endless": 0}
-    over = datetime(timezone.now().year + 1, 1, 1, tzinfo=UTC).timestamp()
+    over = datetime(now.year + 1, 1, 1, tzinfo=UTC).timestamp()
     assert abs(year - over) < 86_400
     others = {policy for policy in told if told[policy] == 0}
     assert f"policy-{rows['endless'].pk}" in others

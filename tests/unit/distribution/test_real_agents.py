@@ -22,6 +22,7 @@ from policyengine.primitives.rand import SYSTEM_RANDOM
 from tests.support import bundle_samples
 from tests.support.audiences import Plane
 from tests.support.real_agents import RealAgent, install
+from tests.unit.distribution.conftest import patient
 
 OVERLAY = {"alpha": "a", "beta": "a"}
 HOP = "overlay:a"
@@ -30,8 +31,7 @@ HOP = "overlay:a"
 @pytest.fixture
 def agents(plane: Plane, heating: Domain, tmp_path: Path) -> dict[str, RealAgent]:
     """Alpha and beta with their own code, at the newest revision, with leases."""
-    Domain.objects.filter(pk=heating.pk).update(lease_seconds=86_400)
-    heating.refresh_from_db()
+    patient(heating)
     found = install(plane, OVERLAY, tmp_path)
     plane.settle()
     plane.lease_all()

@@ -296,11 +296,15 @@ def test_of_a_revoked_agent_nothing_is_ever_said_but_that_it_did(logged: Domain)
     assert said(revocation)[0] == "broken"
 
 
+# Of the same day, also where midnight passes between two counts.
+TODAY = timezone.now().date()
+
+
 def found(domain: Domain, revocation: Revocation, **changes: Any) -> None:
-    """Have a count find something."""
+    """Have a count find something today."""
     numbers = dict.fromkeys(("within", "after", "unclear", "early", "refused", "last"), 0)
     row = CheckRow(
-        revocation=revocation.uid, day=timezone.now().date(), agents=("alpha",),
+        revocation=revocation.uid, day=TODAY, agents=("alpha",),
         **{"decisions": 5, "contradicting": (), **numbers, **changes},
     )  # fmt: skip
     run = ActivityRun.objects.create(domain=domain, cause="test")

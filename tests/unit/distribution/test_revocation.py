@@ -29,16 +29,9 @@ from policyengine.bundles import messages
 from tests.support.audiences import Plane
 from tests.support.kept_planes import PlaneKeeper
 from tests.support.known_keys import held_tag_keys
-from tests.unit.distribution.conftest import at_rest
+from tests.unit.distribution.conftest import at_rest, patient
 
 STAGES = ["recomputing", "staging", "switching", "draining", "retiring", "complete"]
-
-
-def patient(domain: Domain) -> Domain:
-    """Leases that outlast a slow machine; whose ends here is set by hand."""
-    Domain.objects.filter(pk=domain.pk).update(lease_seconds=86_400)
-    domain.refresh_from_db()
-    return domain
 
 
 @pytest.fixture

@@ -18,13 +18,10 @@ from django.utils import timezone
 
 from adminapp.distribution import services
 from adminapp.distribution.models import RecomputeJob, Revocation, RevocationEvent, Rollout
-from adminapp.identity.models import Domain
 from adminapp.outbox.models import OutboxRow
 from brokers.simulation.chance import Chance
-from tests.support.audiences import Plane
-from tests.support.kept_planes import PlaneKeeper
 from tests.support.live_agents import LiveSite
-from tests.unit.distribution.inspected import bring_up, publish, site
+from tests.unit.distribution.inspected import heating, publish, site
 from tests.unit.distribution.test_revocation_orders import (
     check,
     finish,
@@ -32,7 +29,7 @@ from tests.unit.distribution.test_revocation_orders import (
     revoke_principal,
 )
 
-__all__ = ["site"]
+__all__ = ["heating", "site"]
 
 SEED = os.environ.get("PORTCULLIS_DEATHS_SEED", "2026")
 STRIDE = 40
@@ -41,15 +38,6 @@ PLAYS = int(os.environ.get("PORTCULLIS_DEATHS_PLAYS", "0"))
 """Up to which number all are played; 0 for a single one that the seed gives."""
 FIRST = range(1, PLAYS + 1) if PLAYS else Chance(SEED).sample(range(1, STRIDE + 1), 1)
 ROUNDS = 150
-
-
-@pytest.fixture
-def heating(plane: Plane, planes: PlaneKeeper) -> Domain:
-    """Leases that outlast a slow machine: deaths are to be the only thing that goes wrong."""
-    heating = bring_up(plane, planes)
-    Domain.objects.filter(pk=heating.pk).update(lease_seconds=86_400)
-    heating.refresh_from_db()
-    return heating
 
 
 class Killed(BaseException):

@@ -20,18 +20,14 @@ from adminapp.trustgroups.models import KeyEpoch
 from policyengine.primitives.rand import SeededRandom
 from tests.support.audiences import Plane
 from tests.support.kept_planes import PlaneKeeper
-from tests.unit.distribution.conftest import at_rest
+from tests.unit.distribution.conftest import at_rest, patient
 
 AIRFRAME, HOP = "key:airframe", "overlay:a"
 
 
 @pytest.fixture
 def flights(plane: Plane, planes: PlaneKeeper) -> Domain:
-    """Leases that outlast a slow machine."""
-    flights = at_rest(plane, planes, "flights")
-    Domain.objects.filter(pk=flights.pk).update(lease_seconds=86_400)
-    flights.refresh_from_db()
-    return flights
+    return patient(at_rest(plane, planes, "flights"))
 
 
 @pytest.fixture

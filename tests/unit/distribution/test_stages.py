@@ -19,7 +19,7 @@ from adminapp.policies.models import Policy
 from tests.support.audiences import Plane
 from tests.support.kept_planes import PlaneKeeper
 from tests.support.known_keys import held_tag_keys
-from tests.unit.distribution.conftest import at_rest
+from tests.unit.distribution.conftest import at_rest, patient
 
 CANARY = [{"agents": ["beta"], "share": 0, "wait_seconds": 0}]
 SLOW = [{"agents": ["beta"], "share": 0, "wait_seconds": 600}]
@@ -27,11 +27,7 @@ SLOW = [{"agents": ["beta"], "share": 0, "wait_seconds": 600}]
 
 @pytest.fixture
 def heating(plane: Plane, planes: PlaneKeeper) -> Domain:
-    """Leases that outlast a slow machine; whose ends here is set by hand."""
-    heating = at_rest(plane, planes, "heating")
-    Domain.objects.filter(pk=heating.pk).update(lease_seconds=86_400)
-    heating.refresh_from_db()
-    return heating
+    return patient(at_rest(plane, planes, "heating"))
 
 
 def begin(plane: Plane, domain: Domain, found: list[dict[str, Any]]) -> None:

@@ -238,7 +238,8 @@ def test_a_damaged_event_is_refused():
     index.replace({"a": wanted("delay > 10")})
     (event,) = values({"delay": 11}).events
     ((column, ciphertext),) = event.values
-    broken = EncryptedEvent("sbm2", ((column, ciphertext[:-1] + b"x"),))
+    spoiled = ciphertext[:-1] + bytes([ciphertext[-1] ^ 1])
+    broken = EncryptedEvent("sbm2", ((column, spoiled),))
     with pytest.raises(DecryptionError):
         index.match(RangeValues((broken,)))
 

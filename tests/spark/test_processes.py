@@ -10,6 +10,8 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -171,9 +173,26 @@ def seen_from_outside(case: Case, cluster: Path, ui: bytes) -> bytes:
     return ui + b"".join(path.read_bytes() for path in files)
 
 
-def kill_executors(case: Case, process: Running, cluster: Cluster) -> None:
-    """One before any agent is finished, then one for each that is; they are replaced."""
+@contextmanager
+def held(pids: Iterable[int]) -> Iterator[None]:
+    """Stop processes for as long as it takes to look."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def kill_executors(case: Case, process: Running, cluster: Cluster, port: int) -> bytes:
+    """One before any agent is finished, then one for each that is; they are replaced.
+
+    Returns:
+        What the UI says before the last of them, while all hold still: the run cannot end.
+    """
     chance = Chance(f"executors/{SEED}")
+    ui = b""
     for number in range(KILLS):
         finished_agents(case, process, number)
         alive: list[int] = []
@@ -183,8 +202,12 @@ def kill_executors(case: Case, process: Running, cluster: Cluster) -> None:
             return bool(alive)
 
         wait_until(there, seconds=120, what="an executor")
+        if number == KILLS - 1:
+            with held(alive):
+                ui = what_the_ui_says(port)
         os.kill(victim := chance.pick(alive), signal.SIGKILL)
         wait_gone(victim, seconds=120)
+    return ui
 
 
 def test_a_cluster_loses_executors_and_the_driver_and_tells_nobody_a_secret(
@@ -205,8 +228,7 @@ def test_a_cluster_loses_executors_and_the_driver_and_tells_nobody_a_secret(
     with spark_cluster(logs) as cluster:
         process = start(remote, "--master", cluster.address, *options)
         try:
-            kill_executors(remote, process, cluster)
-            ui = what_the_ui_says(port)
+            ui = kill_executors(remote, process, cluster, port)
             finished_agents(remote, process, KILLS)
         finally:
             process.process.kill()

@@ -99,7 +99,7 @@ def _detail(
         roles=sorted(roles.active_roles(principal))
         if principal.state == Principal.State.ACTIVE
         else [],
-        appointments=held.order_by("-starts"),
+        appointments=held.order_by("-starts", "-pk"),
         appoint=appoint or forms.AppointForm(known=_known_appointments(domain)),
         revocation=distribution.revocations(request.user)
         .filter(principal=principal, kind="principal")

@@ -77,7 +77,7 @@ def index(request: HttpRequest, domain: Domain) -> HttpResponse:
         by_session=selectors.by_session(domain),
         appointers=selectors.effective_appointment_rules(domain),
         sessions=selectors.sessions(request.user, domain).filter(closed__isnull=True)[:50],
-        appointments=selectors.appointments(request.user, domain).order_by("-starts")[:50],
+        appointments=selectors.appointments(request.user, domain).order_by("-starts", "-pk")[:50],
     )
 
 

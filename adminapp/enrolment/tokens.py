@@ -170,10 +170,11 @@ def _require(actor: User | None, token: EnrolmentToken) -> None:
 
 
 def _issue(actor: User | None, **values: object) -> tuple[EnrolmentToken, str]:
-    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    secret, now = TOKEN_PREFIX + secrets.token_urlsafe(32), timezone.now()
     row = EnrolmentToken(
         hash=selectors.token_hash(secret),
-        expires=timezone.now() + timedelta(seconds=TOKEN_SECONDS),
+        created=now,
+        expires=now + timedelta(seconds=TOKEN_SECONDS),
         created_by=actor,
         **values,
     )

@@ -67,8 +67,7 @@ def send(url: str, *, secret: bytes, message_id: str, timestamp: int, body: byte
 
 def _post(target: Target, address: str, headers: dict[str, str], body: bytes) -> Outcome:
     connection = _Pinned(target, address)
-    late = threading.Event()
-    timer = threading.Timer(DEADLINE, _cut, (connection, late))
+    timer = threading.Timer(DEADLINE, _cut, (connection,))
     timer.daemon = True
     timer.start()
     try:
@@ -76,8 +75,9 @@ def _post(target: Target, address: str, headers: dict[str, str], body: bytes) ->
             connection.request("POST", target.path, body, {"Host": target.authority, **headers})
             answer = connection.getresponse()
             size = len(answer.read(MAX_ANSWER + 1))
+            connection.check_time()  # what was cut reads as an answer that ends early
     except (OSError, http.client.HTTPException, ValueError) as error:
-        if late.is_set():
+        if connection.late.is_set():
             raise TimeoutError from error
         raise
     finally:
@@ -91,12 +91,12 @@ def _post(target: Target, address: str, headers: dict[str, str], body: bytes) ->
     return Outcome(answer.status, f"it answers {answer.status}")
 
 
-def _cut(connection: _Pinned, late: threading.Event) -> None:
+def _cut(connection: _Pinned) -> None:
     """End an exchange that goes on for ever, a byte at a time."""
-    late.set()
-    if connection.sock is not None:
+    connection.late.set()
+    if connection.opened is not None:
         try:
-            connection.sock.shutdown(socket.SHUT_RDWR)
+            connection.opened.shutdown(socket.SHUT_RDWR)
         except OSError:
             return
 
@@ -108,16 +108,26 @@ class _Pinned(http.client.HTTPConnection):
         super().__init__(target.host, target.port, timeout=TIMEOUT)
         self._target = target
         self._address = address
+        # `sock` is taken away before the answer was read, where the connection ends with it.
+        self.opened: socket.socket | None = None
+        self.late = threading.Event()
+
+    def check_time(self) -> None:
+        """Raises TimeoutError where its time is up."""
+        if self.late.is_set():
+            raise TimeoutError
 
     def connect(self) -> None:
         """Connect, with the certificate checked against the name."""
-        plain = socket.create_connection((self._address, self._target.port), TIMEOUT)
-        if not self._target.secure:
-            self.sock = plain
-            return
-        try:
+        self.sock = self.opened = socket.create_connection(
+            (self._address, self._target.port), TIMEOUT
+        )
+        if self._target.secure:
             context = ssl.create_default_context()
-            self.sock = context.wrap_socket(plain, server_hostname=self._target.host)
-        except BaseException:
-            plain.close()
-            raise
+            # The handshake apart: it is cut too, where it goes on for ever.
+            self.sock = self.opened = context.wrap_socket(
+                self.sock, server_hostname=self._target.host, do_handshake_on_connect=False
+            )
+        self.check_time()  # it may have been up when there was nothing yet to cut
+        if self._target.secure:
+            self.sock.do_handshake()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+import pytest
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ class Receiver:
 
 
 @contextmanager
-def receiver() -> Iterator[Receiver]:
-    """Serve until the block ends."""
+def receiver(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    """Serve until the block ends, over TLS where a context for it is given."""
     state = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -63,6 +66,8 @@ def receiver() -> Iterator[Receiver]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     state.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -72,3 +77,10 @@ def receiver() -> Iterator[Receiver]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@pytest.fixture
+def inbox() -> Iterator[Receiver]:
+    """One that serves for a test."""
+    with receiver() as running:
+        yield running

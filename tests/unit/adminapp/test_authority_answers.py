@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,19 @@ from tasks.authority.server import AuthorityServer
 from tasks.authority.store import create_state, load_state
 
 pytestmark = pytest.mark.django_db
+BEGUN = time.time()
+
+
+def stopped() -> float:
+    """A clock that stands: no minute ends by itself, however long a test takes."""
+    return BEGUN
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[AuthorityServer]:
     state = create_state(tmp_path / "state", SYSTEM_RANDOM)
-    made = AuthorityServer(tmp_path / "run" / "authority.sock", Operations(state))
+    operations = Operations(state, now=stopped)
+    made = AuthorityServer(tmp_path / "run" / "authority.sock", operations)
     thread = threading.Thread(target=made.serve_forever, args=(0.02,))
     thread.start()
     yield made
@@ -82,7 +90,7 @@ def test_leases_and_checkpoints_alone_wait_for_more(
 def _begun_anew(folder: Path, place: Path) -> Operations:
     """The same keys, without a word of what was answered."""
     shutil.copytree(folder, place, ignore=shutil.ignore_patterns("journal", "fence"))
-    return Operations(load_state(place))
+    return Operations(load_state(place), now=stopped)
 
 
 def test_another_history_is_written_down_and_followed_from_there(

@@ -216,12 +216,12 @@ async def asgi(path: str, **headers: str) -> tuple[int, bytes, dict[bytes, bytes
         warnings.simplefilter("error")
         server = ApplicationCommunicator(application, scope)
         await server.send_input({"type": "http.request", "body": b"", "more_body": False})
-        start, body = await server.receive_output(10), b""
+        start, body = await server.receive_output(60), b""
         while True:
-            part = await server.receive_output(10)
+            part = await server.receive_output(60)
             body += part.get("body", b"")
             if not part.get("more_body"):
-                await server.wait()
+                await server.wait(60)
                 return start["status"], body, dict(start["headers"])
 
 

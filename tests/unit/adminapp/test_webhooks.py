@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -22,22 +21,18 @@ from adminapp.identity import services as identity
 from adminapp.identity.models import Domain
 from adminapp.outbox.models import OutboxRow
 from adminapp.policies.services import update_policy
-from adminapp.webhooks import sending, services
-from adminapp.webhooks.addresses import NotAllowed, parse, resolve
+from adminapp.webhooks import services
+from adminapp.webhooks.addresses import NotAllowed, parse
 from adminapp.webhooks.events import APPLIED, APPROVAL, EVENTS, GROUPS
 from adminapp.webhooks.models import Delivery, Webhook
 from tasks import handlers
 from tests.support.control_plane import World
-from tests.support.receiver import Receiver, receiver
+from tests.support.receiver import Receiver, inbox, receiver
+
+__all__ = ["inbox"]
 
 API = "/api/v1/webhooks"
 JSON = "application/json"
-
-
-@pytest.fixture
-def inbox() -> Iterator[Receiver]:
-    with receiver() as running:
-        yield running
 
 
 def hook(world: World, inbox: Receiver, *events: str) -> tuple[Webhook, bytes]:
@@ -147,13 +142,15 @@ def test_failures_are_tried_again_later_and_later(world: World, inbox: Receiver)
     change(world)
     waits = []
     for attempt in range(1, len(services.PAUSES) + 2):
+        before = timezone.now()
         assert work() == 1
         delivery = row.deliveries.get()
+        assert before <= delivery.last_attempt <= timezone.now()
         assert (delivery.attempts, delivery.status) == (attempt, 500)
         if delivery.state == "pending":
             waits.append(delivery.next_attempt - delivery.last_attempt)
             key = OutboxRow.objects.get(topic="webhook", state="pending")
-            assert key.available_at > timezone.now() + waits[-1] / 2
+            assert key.available_at >= delivery.next_attempt
     assert waits == list(services.PAUSES)
     assert waits == sorted(waits)
     assert row.deliveries.get().state == "failed"
@@ -206,20 +203,6 @@ def test_redirects_are_not_followed(world: World, inbox: Receiver) -> None:
         work()
         assert not other.received
     assert "redirect" in row.deliveries.get().error
-
-
-def test_answers_are_bounded_in_size_and_time(
-    inbox: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: dict[str, Any] = {"secret": b"s" * 32, "message_id": "m", "timestamp": 1, "body": b"{}"}
-    inbox.answer = b"x" * (sending.MAX_ANSWER + 1)
-    assert "more than" in sending.send(inbox.url, **given).error
-    monkeypatch.setattr(sending, "DEADLINE", 0.3)
-    inbox.drip = 0.2
-    before = time.monotonic()
-    outcome = sending.send(inbox.url, **given)
-    assert time.monotonic() - before < 2
-    assert not outcome.delivered
 
 
 def test_nobody_there(world: World, inbox: Receiver) -> None:
@@ -295,42 +278,6 @@ def test_this_machine_only_where_people_develop(url: str, settings: Any) -> None
     settings.WEBHOOK_LOOPBACK = False
     with pytest.raises(NotAllowed):
         parse(url)
-
-
-@pytest.mark.parametrize(
-    "address", ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.1.1.1"]
-)
-def test_names_that_resolve_into_private_networks(
-    address: str, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.WEBHOOK_LOOPBACK = False
-    found = [(2, 1, 6, "", ("93.184.216.34", 443)), (2, 1, 6, "", (address, 443))]
-    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: found)
-    with pytest.raises(NotAllowed):
-        resolve(parse("https://hooks.example.com/"))
-    given: dict[str, Any] = {"secret": b"s" * 32, "message_id": "m", "timestamp": 1, "body": b"{}"}
-    assert "public network" in sending.send("https://hooks.example.com/", **given).error
-
-
-def test_the_connection_goes_where_was_looked(
-    inbox: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A name that resolves to something else the second time gets nowhere with it."""
-    answers = [[(2, 1, 6, "", ("127.0.0.1", inbox.port))], [(2, 1, 6, "", ("10.0.0.1", 80))]]
-    asked: list[Any] = []
-
-    def resolver(host: str, *_: Any, **__: Any) -> Any:
-        if host in ("127.0.0.1", "10.0.0.1"):
-            return [(2, 1, 6, "", (host, inbox.port))]
-        asked.append(host)
-        return answers[len(asked) - 1]
-
-    monkeypatch.setattr("socket.getaddrinfo", resolver)
-    given: dict[str, Any] = {"secret": b"s" * 32, "message_id": "m", "timestamp": 1, "body": b"{}"}
-    url = inbox.url.replace("127.0.0.1", "localhost")
-    assert sending.send(url, **given).delivered
-    assert asked == ["localhost"]
-    assert inbox.received[0].headers["host"] == f"localhost:{inbox.port}"
 
 
 @pytest.mark.parametrize("events", [[], ["nonsense"], ["*"], ["change-set.applied", "x.*"]])

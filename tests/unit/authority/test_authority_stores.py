@@ -96,7 +96,7 @@ def test_a_program_that_answers_nonsense_is_not_believed(tmp_path: Path, answer:
     script = tmp_path / "nonsense"
     script.write_text(f"#!/bin/sh\nread line\nprintf '%s\\n' '{answer}'\n")
     script.chmod(0o700)
-    store = CommandStore([str(script)], seconds=5)
+    store = CommandStore([str(script)])
     for ask in (
         store.ids,
         lambda: store.wrap(b"", aad=b"", random=SYSTEM_RANDOM),

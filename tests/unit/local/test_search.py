@@ -98,11 +98,11 @@ def test_the_proxy_passes_everything_on_and_keeps_it(tmp_path: Path) -> None:
 
 
 def test_the_proxy_closes_when_its_target_is_gone(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    proxy = CaptureProxy(tmp_path, name="a", target=("127.0.0.1", port))
-    proxy.start()
-    with socket.create_connection(proxy.address, timeout=5) as link:
-        assert link.recv(1) == b""
-    proxy.stop()
+    with socket.socket() as deaf:
+        # Bound, so that nobody else takes the port, and not listening: it refuses.
+        deaf.bind(("127.0.0.1", 0))
+        proxy = CaptureProxy(tmp_path, name="a", target=deaf.getsockname())
+        proxy.start()
+        with socket.create_connection(proxy.address, timeout=60) as link:
+            assert link.recv(1) == b""
+        proxy.stop()

@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from tasks.local.errors import LocalError
-from tasks.local.processes import Child, group_alive
+from tasks.local.processes import Child, group_alive, tail
 from tasks.local.supervisor import Part, Supervisor, table
 
+SECONDS = 90.0
+"""For a process to start on a machine that has much else to do."""
 SLEEPER = "import time; time.sleep(600)"
+AWAKE = "import time; print('here', flush=True); time.sleep(600)"
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
     "print('deaf', flush=True); time.sleep(600)"
@@ -36,7 +39,7 @@ def _child(folder: Path, name: str, code: str) -> Child:
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -78,6 +81,7 @@ def test_sigterm_is_sent_once(tmp_path: Path) -> None:
     child.start()
     _until(lambda: "ready" in child.tail())
     child.terminate()
+    _until(lambda: "asked" in child.tail())
     child.terminate()
     child.stop(timeout=0.5)
     assert child.tail().count("asked") == 1
@@ -154,13 +158,15 @@ def test_children_die_with_their_parent(tmp_path: Path) -> None:
         "import os, sys; sys.path.insert(0, os.getcwd()); from pathlib import Path; "
         "from tasks.local.processes import Child; "
         f"log = Path({str(tmp_path)!r}) / 'x.log'; "
-        f"child = Child('x', [sys.executable, '-c', {SLEEPER!r}], log=log); "
+        f"child = Child('x', [sys.executable, '-c', {AWAKE!r}], log=log); "
         "child.start(); print(child.pid, flush=True); import time; time.sleep(600)"
     )
     parent = _child(tmp_path, "supervisor", code)
     parent.start()
     _until(lambda: parent.tail().strip().isdigit())
     grandchild = int(parent.tail())
+    # Only what runs has asked the system for a signal at its parent's death.
+    _until(lambda: "here" in tail(tmp_path / "x.log"))
     # The grandchild leads a group of its own, so this is not about killing a group.
     os.kill(parent.pid or 0, signal.SIGKILL)
     _until(lambda: not group_alive(grandchild))

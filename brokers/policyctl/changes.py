@@ -124,7 +124,7 @@ def _effects(effects: Mapping[str, Any]) -> Iterator[str]:
             yield f"{count} {title}:"
         for each in lines[:SHOWN]:
             attributes = f" ({', '.join(each['attributes'])})" if each["attributes"] else ""
-            condition = f" where {each['condition']}" if each["condition"] else ""
+            condition = f" {each['condition']}" if each["condition"] else ""
             yield (
                 f"    {each['domain']}: {each['principal']} may {each['action']} "
                 f"{each['type']}{attributes}{condition}"

@@ -20,7 +20,6 @@ from policyengine.errors import InputError
 from policyengine.ope import ComparatorKey, KeyringComparator, Question, RangeKey
 from policyengine.primitives.signatures import sign
 from tests.support.data_plane import PATIENCE, Authority, Organisation, keys_document, wait_until
-from tests.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 DAY = 86_400
@@ -62,7 +61,8 @@ class ComparatorProcess:
         state = folder / "state"
         self._keys = Keys.create(state / "keys.json")
         (folder / "anchors.json").write_text(json.dumps(self._authority.anchors().to_json()))
-        brokers = {"host": "127.0.0.1", "port": free_port(), "login": "", "passcode": ""}
+        # Nobody listens there, and nobody begins to.
+        brokers = {"host": "127.0.0.1", "port": 1, "login": "", "passcode": ""}
         document = {"control": "a", "overlays": {"a": {**brokers, "tls": None}}}
         (folder / "brokers.json").write_text(json.dumps(document))
         (folder / "brokers.json").chmod(0o600)

@@ -28,7 +28,7 @@ EFFECTS = {
             "action": "subscribe",
             "type": "Flight",
             "attributes": ["carrier"],
-            "condition": "",
+            "condition": "where event.delay is above 120",
         }
     ],
     "losses": [],
@@ -70,6 +70,7 @@ def test_a_plan_with_changes_ends_with_two(file: str) -> None:
     assert b'filename="' + file.encode() in (call.body or b"")
     assert "~ flights: role airline" in ended.out
     assert '/title: "" -> "Airline"' in ended.out
+    assert "United may subscribe Flight (carrier) where event.delay is above 120\n" in ended.out
     assert "and 2 more" in ended.out
     assert "to apply: 0 created, 1 updated, 0 deleted" in ended.out
 

@@ -205,7 +205,7 @@ def test_either_side_withdraws_at_once(met: World, standing: str) -> None:
 
 
 def test_it_lapses_to_the_second(met: World) -> None:
-    starts = datetime(2031, 5, 1, 12, tzinfo=UTC)
+    starts = datetime(2091, 5, 1, 12, tzinfo=UTC)
     ends = starts + timedelta(days=1)
     row = propose(met, starts=starts.isoformat(), ends=ends.isoformat())
     row = accept(met, row, "manager", "stranger")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
-from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 # Fixtures live beside their helpers and are loaded from there.
@@ -19,12 +18,6 @@ pytest_plugins = [
     "tests.support.migrated",
 ]
 
-
-# How long an example takes says something of the machine, and nothing of what is tested.
-settings.register_profile(
-    "any-machine", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-)
-settings.load_profile("any-machine")
 
 SHARED = {
     "test_demo": "stack",

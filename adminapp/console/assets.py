@@ -51,7 +51,7 @@ class MissingPackageError(Exception):
 
 
 def build(modules: Path, target: Path) -> dict[str, str]:
-    """Fill `target` from the packages in `modules`.
+    """Fill `target` from the packages in `modules`; what is there already stays as it is.
 
     Returns: the manifest, plain name -> name with hash, as it stands in `target/manifest.json`.
     Raises: MissingPackageError when a package is not installed.
@@ -67,9 +67,17 @@ def build(modules: Path, target: Path) -> dict[str, str]:
     for name, path in LICENCES.items():
         (fresh / f"{name}.LICENSE.txt").write_bytes(_read(modules, path))
     (fresh / MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", "utf-8")
+    if _contents(fresh) == _contents(target):
+        # Pages may be served from it just now, and would miss what is taken away for a moment.
+        shutil.rmtree(fresh)
+        return manifest
     shutil.rmtree(target, ignore_errors=True)
     fresh.rename(target)
     return manifest
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*")}
 
 
 def sprite(folder: Path, names: tuple[str, ...]) -> str:

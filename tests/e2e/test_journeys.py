@@ -178,6 +178,7 @@ def test_two_attributes_are_put_on_different_overlays(open_as: Open) -> None:
     page.get_by_label("Overlay of origin").select_option("b")
     page.get_by_role("button", name="Use this split").click()
     expect(page.get_by_text("travel in 2 parts")).to_be_visible()
+    page.wait_for_load_state()  # with its scripts, which ask first
     page.get_by_role("button", name="Let events travel whole again").click()
     page.get_by_role("button", name="Travel whole", exact=True).click()
     expect(page.get_by_text("travel whole again.")).to_be_visible()

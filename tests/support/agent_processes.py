@@ -31,7 +31,7 @@ from tests.support.data_plane import (
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-QUIET_SECONDS = 2.0
+QUIET_SECONDS = 1.0
 """What must not come, or comes twice, has come by then."""
 _numbers = itertools.count(1)
 

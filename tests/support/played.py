@@ -150,7 +150,8 @@ class Played:
 
     def __init__(self, folder: Path, authority: Path) -> None:
         self.timeline = Timeline()
-        self.timeline.now = time.time() - START
+        # Every play begins at the same part of a second: what is told to the second is told alike.
+        self.timeline.now = int(time.time()) + 0.25 - START
         self.history = History(clock=lambda: self.timeline.now)
         self.brokers = {
             name: MemoryBroker(name, self.timeline) for name in (CONTROL, *set(AGENTS.values()))

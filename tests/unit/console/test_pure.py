@@ -182,6 +182,15 @@ def test_a_changed_part_gets_another_name_and_the_old_one_goes(tmp_path: Path) -
     assert not (target / before["htmx.js"]).exists()
 
 
+def test_the_same_parts_stay_where_they_are(tmp_path: Path) -> None:
+    modules, target = package(tmp_path), tmp_path / "vendor"
+    assets.build(modules, target)
+    before = {path.name: path.stat().st_ino for path in (target, *target.iterdir())}
+    assets.build(modules, target)
+    assert {path.name: path.stat().st_ino for path in (target, *target.iterdir())} == before
+    assert [path.name for path in tmp_path.glob("vendor*")] == ["vendor"]
+
+
 def test_a_missing_package_is_said_and_leaves_what_was_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

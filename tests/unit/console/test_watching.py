@@ -28,8 +28,9 @@ from adminapp.distribution.models import (
 )
 from adminapp.distribution.roots import shown as shown_root
 from adminapp.distribution.serving import serving_agents
+from adminapp.identity import services as identity
 from tests.support.audiences import live_authority
-from tests.support.control_plane import World
+from tests.support.control_plane import World, key
 
 __all__ = ["live_authority"]
 
@@ -297,3 +298,13 @@ def test_an_authority_that_does_not_answer_is_said(
     page = browsers["operator"].get("/root/")
     assert page.status_code == 200
     assert "does not answer" in page.content.decode()
+
+
+def test_an_agent_that_serves_nobody_says_so_on_its_page(world: World, browsers: Browsers) -> None:
+    identity.register_agent(
+        actor=None, name="idle", overlay=world.alpha.overlay, sealing_key=key(7), verify_key=key(8)
+    )
+    page = browsers["operator"].get("/agents/idle/").content.decode()
+    assert "It serves nobody yet" in page
+    assert "No agent serves this yet" not in page
+    assert "serving no domain" in browsers["operator"].get("/agents/").content.decode()

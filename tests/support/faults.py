@@ -26,7 +26,7 @@ from tests.support import fault_plan
 from tests.support.fault_client import history_of
 from tests.support.fault_domain import DOMAIN
 from tests.support.fault_plan import DRIVER, Strike
-from tests.support.fault_site import FaultSite
+from tests.support.fault_site import FaultSite, Through, directly
 from tests.support.fault_verdict import (
     agent_lines,
     converged_after,
@@ -84,13 +84,16 @@ class Faults:
         folder: for all files.
         seed: decides who is killed and when, and what is published.
         each: how often each kind of part is killed.
+        through: what stands between the parts.
     """
 
-    def __init__(self, folder: Path, seed: str, *, each: int) -> None:
+    def __init__(self, folder: Path, seed: str, *, each: int, through: Through = directly) -> None:
         self._seed, self._each = seed, each
         self._cast = fault_plan.cast(each)
         self._folder = folder
-        self.site = FaultSite(folder / "site", environment={"PYTHONUNBUFFERED": "1"})
+        self.site = FaultSite(
+            folder / "site", through=through, environment={"PYTHONUNBUFFERED": "1"}
+        )
         self.outcome, self.history = Outcome(seed), History()
         self._asking, self._end = threading.Lock(), threading.Event()
         self._clients: dict[str, Running] = {}
@@ -153,6 +156,11 @@ class Faults:
         return path.exists() and any(line["what"] == what for line in merged([path]))
 
     # kills
+
+    def _trouble(self) -> list[Callable[[], None]]:
+        """What goes on side by side while people change things."""
+        lanes = fault_plan.lanes(self._seed, self._each)
+        return [*(partial(self._lane, lane) for lane in lanes), self._kill_drivers]
 
     def _together(self, work: list[Callable[[], None]]) -> None:
         failed: list[BaseException] = []

@@ -111,8 +111,7 @@ class Faults:
         try:
             self._start()
             watch.start()
-            kills = [partial(self._lane, lane) for lane in fault_plan.lanes(self._seed, self._each)]
-            self._together([*kills, self._kill_drivers, self._change])
+            self._together([*self._trouble(), self._change])
             self._repaired()
             self._settle()
             self._still_running()

@@ -25,6 +25,7 @@ from brokers.simulation.chance import Chance
 from tests.support import fault_plan
 from tests.support.fault_client import history_of
 from tests.support.fault_domain import DOMAIN
+from tests.support.fault_letters import letters
 from tests.support.fault_plan import DRIVER, Strike
 from tests.support.fault_site import FaultSite, Through, directly
 from tests.support.fault_verdict import (
@@ -65,6 +66,8 @@ class Outcome:
     published: int = 0
     accepted: int = 0
     delivered: int = 0
+    aside: int = 0
+    """In agents' dead letters."""
     runs: dict[str, int] = field(default_factory=dict)
     """Recomputes by how they ended."""
     converged: float = 0.0
@@ -95,6 +98,7 @@ class Faults:
             folder / "site", through=through, environment={"PYTHONUNBUFFERED": "1"}
         )
         self.outcome, self.history = Outcome(seed), History()
+        self._letters: list[Line] = []
         self._asking, self._end = threading.Lock(), threading.Event()
         self._clients: dict[str, Running] = {}
         self._begun: dict[str, int] = {}
@@ -265,7 +269,7 @@ class Faults:
 
     def _revoke(self, command: str, name: str, *more: str) -> None:
         found = self._insist(command, name, *more)
-        self.history.note("revoked", who=name, at=found["t0"])
+        self.history.note("revoked", who=name, at=found["t0"], notices=found["notices"])
         self.outcome.changes[command] += 1
 
     def _other(self, command: str, about: str) -> None:
@@ -292,9 +296,14 @@ class Faults:
     def _watch(self) -> None:
         """Note what agents' pages say, as often as that changes."""
         seen: dict[str, int] = {}
+        stood: dict[str, str] = {}
         while not self._end.wait(0.5):
             for agent in self.site.agents:
                 page = self.site.status(agent).get("domains", {}).get(DOMAIN, {})
+                standing = str(page.get("standing", "away"))
+                if standing != stood.get(agent):
+                    self.history.note("stood", who=agent, standing=standing)
+                    stood[agent] = standing
                 revision = int(page.get("revision", 0))
                 if revision and revision != seen.get(agent):
                     self._applied(agent, revision, "page")
@@ -334,8 +343,9 @@ class Faults:
         self._must(self._clients["publish"].stop(seconds=_PATIENCE) == 0, "publishers broke")
         end = time.monotonic() + _PATIENCE
         while self._lacking() and time.monotonic() < end:
-            time.sleep(0.5)
+            self._letters += letters(self.site)
         time.sleep(1.0)  # doubles, and what must not come, would come now
+        self._letters += letters(self.site)
         self.history.note("settled")
         self._must(self._clients["subscribe"].stop(seconds=_PATIENCE) == 0, "subscribers broke")
 
@@ -363,19 +373,20 @@ class Faults:
 
     def _lines(self) -> list[Line]:
         paths = [history_of(Path(folder)) for folder in self.site.profiles.values()]
-        found = [*self.history.lines, *merged(path for path in paths if path.exists())]
+        found = [*self.history.lines, *self._letters]
+        found += merged(path for path in paths if path.exists())
         for agent in sorted(self.site.agents):
             found += agent_lines(agent, self.site.folder / f"{agent}.log")
         return found
 
     def _verdict(self) -> list[str]:
-        return verdict(self._lines(), self._cast.may_read, limit=LIMIT)
+        return verdict(self._lines(), self._cast, limit=LIMIT, handles=self.site.handles())
 
     def _judge(self) -> None:
         lines = self._lines()
-        self.outcome.problems += verdict(lines, self._cast.may_read, limit=LIMIT)
+        self.outcome.problems += self._verdict()
         told = Counter(line["what"] for line in lines)
-        for what in ("published", "accepted", "delivered"):
+        for what in ("published", "accepted", "delivered", "aside"):
             setattr(self.outcome, what, told[what])
         self.outcome.latest = latest_delivery(lines)
         self.outcome.converged = converged_after(lines)

@@ -1,4 +1,4 @@
-"""Ten partitions between a control plane and its servers; `make soak` plays more of them."""
+"""Partitions between a control plane and its servers; `make soak` plays more of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.slow,
 ]
 
-COUNT = 10
+COUNT = 5
 
 
 def test_cut_off_from_its_servers_a_control_plane_loses_nothing_and_goes_on(

@@ -41,8 +41,6 @@ from tests.support.histories import History, Line, merged
 from tests.support.ports import wait_until
 from tests.support.processes import Running, wait_gone
 
-LIMIT = 30.0
-"""Seconds after T0 from which a revoked party gets nothing, whatever was killed meanwhile."""
 _PATIENCE = 180.0
 _ENDED = {"done", "superseded", "failed"}
 _SAYS = {
@@ -89,6 +87,9 @@ class Faults:
         each: how often each kind of part is killed.
         through: what stands between the parts.
     """
+
+    limit = 30.0
+    """Seconds after T0 from which a revoked party gets nothing, whatever happens meanwhile."""
 
     def __init__(self, folder: Path, seed: str, *, each: int, through: Through = directly) -> None:
         self._seed, self._each = seed, each
@@ -339,7 +340,7 @@ class Faults:
     def _settle(self) -> None:
         """Events go on until the last revocation is long over; then all that flows arrives."""
         last = max(line["at"] for line in self.history.lines if line["what"] == "revoked")
-        self._end.wait(max(0.0, last + LIMIT + 1 - time.time()))
+        self._end.wait(max(0.0, last + self.limit + 1 - time.time()))
         self._must(self._clients["publish"].stop(seconds=_PATIENCE) == 0, "publishers broke")
         end = time.monotonic() + _PATIENCE
         while self._lacking() and time.monotonic() < end:
@@ -380,7 +381,7 @@ class Faults:
         return found
 
     def _verdict(self) -> list[str]:
-        return verdict(self._lines(), self._cast, limit=LIMIT, handles=self.site.handles())
+        return verdict(self._lines(), self._cast, limit=self.limit, handles=self.site.handles())
 
     def _judge(self) -> None:
         lines = self._lines()

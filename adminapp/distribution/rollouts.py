@@ -246,7 +246,7 @@ def _kept(rollout: Rollout) -> bool:
         rollout.version += 1
         rollout.save()
         # Nobody says that an agent has had its time, so somebody has to look.
-        for seconds in {*range(least, limit, least or limit), limit}:
+        for seconds in (*(range(least, limit, least) if least else ()), limit):
             request_advance(rollout.domain, wait=timedelta(seconds=seconds))
     return now - rollout.kept_since < timedelta(seconds=limit)
 

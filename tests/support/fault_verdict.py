@@ -22,6 +22,7 @@ from tests.support.histories import Line, judge
 _APPLIED = {"bundle applied": ("bundle", "revision"), "notice applied": ("notice", "number")}
 _TICK = 1.0
 """Seconds by which two clocks' writing may differ: a log line, and a row's time."""
+_DROPPED = {"hop", "carried", "backlog"}
 _RETIRED = "epoch-retired"
 _RIGHTS_ENDED = {"revoked", "not-authorised", "unknown-publisher"}
 """Reasons that an agent gives a publisher whose rights have ended."""
@@ -30,8 +31,8 @@ _RIGHTS_ENDED = {"revoked", "not-authorised", "unknown-publisher"}
 def agent_lines(agent: str, log: Path) -> list[Line]:
     """What an agent's log says that it put into force, and whose events it dropped.
 
-    `dropped`: `who` (the agent), `reason`, `publication`, and `client` where the event waited for
-    one. A line that a kill cut off is left out.
+    `dropped`: `who` (the agent), `kind`, `reason`, `publication`, and `client` where the event
+    waited for one. A line that a kill cut off is left out.
     """
     found: list[Line] = []
     for text in log.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -45,8 +46,8 @@ def agent_lines(agent: str, log: Path) -> list[Line]:
         if entry.get("event") in _APPLIED:
             kind, number = _APPLIED[entry["event"]]
             told |= {"what": "applied", "kind": kind, "number": entry[number], "by": "log"}
-        elif entry.get("event") == "refused" and entry["kind"] in ("hop", "backlog"):
-            named = {name: entry[name] for name in ("reason", "publication", "client")}
+        elif entry.get("event") == "refused" and entry["kind"] in _DROPPED:
+            named = {name: entry[name] for name in ("kind", "reason", "publication", "client")}
             told |= {"what": "dropped", **named}
         else:
             continue
@@ -104,8 +105,8 @@ def accounted(
 ) -> frozenset[tuple[str, str]]:
     """Who lacks which event for a reason that stands somewhere, for that event and that agent.
 
-    - It came from a publisher whose rights ended, and the log of the reader's home agent says of
-      this event, after T0, that it was dropped for that.
+    - It came from a publisher whose rights ended, and a log says of this event, after T0, that it
+      was dropped for that: the log of the reader's home agent, or of one that carried it to others.
     - The reader's home agent had no lease at some moment after it was accepted, the epoch was
       retired meanwhile, and the event lies in the agent's dead letters.
     """
@@ -122,14 +123,16 @@ def accounted(
         if line["what"] == "dropped":
             t0 = since.get(publisher.get(event, ""), float("inf"))
             lawful = line["reason"] == "revoked" and line["at"] > t0 - _TICK
+            everywhere = line["kind"] == "carried"
         else:
             waited = _stopped(stood, line["who"], taken["at"] - _TICK, line["at"] + _TICK)
-            lawful = line["reason"] == _RETIRED and waited
+            lawful, everywhere = line["reason"] == _RETIRED and waited, False
         if lawful:
             found |= {
                 (name, event)
                 for name in cast.subscribers
-                if line["who"] in cast.homes_of(name) and line["client"] in ("", handles.get(name))
+                if everywhere or line["who"] in cast.homes_of(name)
+                if line["client"] in ("", handles.get(name))
             }
     return frozenset(found)
 

@@ -90,6 +90,8 @@ class Faults:
 
     limit = 30.0
     """Seconds after T0 from which a revoked party gets nothing, whatever happens meanwhile."""
+    pauses = (1.0, 6.0)
+    """Seconds before a change."""
 
     def __init__(self, folder: Path, seed: str, *, each: int, through: Through = directly) -> None:
         self._seed, self._each = seed, each
@@ -252,9 +254,9 @@ class Faults:
 
     # what people do meanwhile
 
-    def _change(self) -> None:
-        chance = Chance(f"{self._seed}/changes")
-        works: list[Callable[[], object]] = [
+    def _changes(self) -> list[Callable[[], object]]:
+        """What is asked for, one after the other in an order from the seed."""
+        return [
             partial(self._revoke, "end-principal", "meter-2", "no"),
             partial(self._revoke, "end-principal", "tenant-3", "no"),
             partial(self._revoke, "end-appointment", "guard-0"),
@@ -262,8 +264,12 @@ class Faults:
             partial(self._other, "rotate", DOMAIN),
             partial(self._other, "rotate", DOMAIN),
         ]
+
+    def _change(self) -> None:
+        chance = Chance(f"{self._seed}/changes")
+        works = self._changes()
         for work in chance.sample(works, len(works)):
-            if self._end.wait(chance.between(1.0, 6.0)):
+            if self._end.wait(chance.between(*self.pauses)):
                 return
             work()
             self._look()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from brokers.simulation.chance import Chance
 from tests.support.cut_plan import KINDS
-from tests.support.fault_domain import LEASE_SECONDS
+from tests.support.fault_domain import DOMAIN, LEASE_SECONDS
 from tests.support.fault_site import Address
 from tests.support.faults import Faults, Outcome
 from tests.support.tcp_proxy import LOOPBACK, TcpProxy
@@ -74,6 +74,7 @@ class Splits(Faults):
     """
 
     limit = LEASE_SECONDS + LATE
+    pauses = (0.5, 3.0)
 
     def __init__(self, folder: Path, seed: str, *, count: int = 10) -> None:
         self._proxies: dict[str, TcpProxy] = {}
@@ -98,6 +99,14 @@ class Splits(Faults):
         finally:
             for proxy in self._proxies.values():
                 proxy.close()
+
+    def _changes(self) -> list[Callable[[], object]]:
+        return [
+            partial(self._revoke, "end-principal", "meter-2", "no"),
+            partial(self._revoke, "end-appointment", "guard-0"),
+            partial(self._other, "appoint", "late-0"),
+            partial(self._other, "rotate", DOMAIN),
+        ]
 
     def _trouble(self) -> list[Callable[[], None]]:
         return [partial(self._cut, lane) for lane in lanes(self._seed, self._count)]

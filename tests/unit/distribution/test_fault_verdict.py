@@ -90,7 +90,9 @@ def ended(at: float, **notices: int) -> Any:
 
 
 def dropped(at: float, **changed: Any) -> Any:
-    told = {"who": "beta", "reason": "revoked", "publication": "p1", "client": ""}
+    told = {
+        "who": "beta", "kind": "hop", "reason": "revoked", "publication": "p1", "client": "",
+    }  # fmt: skip
     return {"at": at, "what": "dropped", **told, **changed}
 
 
@@ -98,6 +100,7 @@ def test_what_an_agent_dropped_of_a_revoked_publisher_stands_in_its_log() -> Non
     assert judged([*lost(), ended(3.0)]) == LACKS
     assert judged([*lost(), ended(3.0), dropped(4.0)]) == []
     assert judged([*lost(), ended(3.0), dropped(4.0, client="t1")]) == []
+    assert judged([*lost(), ended(3.0), dropped(4.0, who="gamma", kind="carried")]) == []
     for wrong in (
         dropped(1.5),  # before its rights ended
         dropped(4.0, who="alpha"),  # the tenant is not at home there

@@ -30,8 +30,9 @@ def letters(site: FaultSite) -> list[Line]:
     """A line for everything in the dead letters of the site's agents; takes it out.
 
     `aside`: `who` (the agent), `reason`, `publication` ("" where it is no event), and `client`
-    where it was put aside as it waited for one ("" otherwise). What agents tell each other about
-    routing is told again, and left out where its key is retired.
+    where it was put aside as it waited for one ("" otherwise). Left out is what came from clients
+    and was never accepted, and what agents tell each other about routing under a key that is
+    retired: they tell it again.
 
     Raises:
         RejectedError: a letter that no agent of the site wrote, or of which no key is known.
@@ -43,7 +44,7 @@ def letters(site: FaultSite) -> list[Line]:
         for frame in _taken(site, agent):
             kind, _, place = frame.headers.get("from-queue", "").removeprefix("pc.").partition(".")
             routing = kind == "hop" and hop_kind(frame.body) != "event"
-            if routing and frame.headers["reason"] == "epoch-retired":
+            if kind == "in" or (routing and frame.headers["reason"] == "epoch-retired"):
                 continue
             part: RoutedPart | None = None
             if kind == "back":

@@ -45,6 +45,9 @@ app.conf.update(
     task_acks_late=True,
     task_reject_on_worker_lost=True,
     worker_prefetch_multiplier=1,
+    # Nobody asks workers anything. For questions they would listen on a connection of its own to
+    # Redis, and where that is reset while they are at work they wait there, and for nothing else.
+    worker_enable_remote_control=False,
     beat_schedule={
         "sweep": {
             "task": "portcullis.sweep",

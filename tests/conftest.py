@@ -28,6 +28,8 @@ SHARED = {
 }
 FIRST = (
     "spark",
+    "test_faults",
+    "test_splits",
     "stack",
     "postgresql",
     "test_distribution_revocation",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Case, OuterRef, QuerySet, Subquery, When
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -138,7 +138,8 @@ def _note_leased(address: str, domains: Mapping[str, Domain]) -> None:
         by_length.setdefault(domain.lease_seconds, []).append(domain)
     for seconds, alike in by_length.items():
         Recipient.objects.filter(audience=address, domain__in=alike).update(
-            leased_until=now + timedelta(seconds=seconds)
+            leased_until=now + timedelta(seconds=seconds),
+            leased_since=Case(When(leased_until__gte=now, then="leased_since"), default=now),
         )
 
 

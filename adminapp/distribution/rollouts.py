@@ -220,12 +220,35 @@ def _retire(rollout: Rollout) -> bool:
     limit = timedelta(seconds=settings.DRAIN_LIMIT_SECONDS)
     if waited < least or (waited < limit and not waiting.publishers_ready(rollout)):
         return False
+    if _kept(rollout):
+        return False
     if rollout.epoch_from is not None:
         _set(rollout.epoch_from, state=Epoch.RETIRED, client_state=Epoch.RETIRED)
     if rollout.blind_from is not None:
         _set(rollout.blind_from, state=Epoch.RETIRED, client_state=Epoch.RETIRED)
     keyepochs.retire(rollout.key_epochs.all())
     return _enter(rollout, State.RETIRING, "epoch.retired")
+
+
+def _kept(rollout: Rollout) -> bool:
+    """Whether the old epoch is kept for agents that have no lease, or have just got one again.
+
+    What others sent them waits in it. The limit counts from the moment that nothing else is
+    waited for, and that somebody looks: where nobody could ask for a lease, since we were away
+    ourselves, all of them have their time yet.
+    """
+    least, limit = settings.DRAIN_SECONDS, settings.DRAIN_LIMIT_SECONDS
+    if waiting.agents_worked_off(rollout, least):
+        return False
+    now = timezone.now()
+    if rollout.kept_since is None:
+        rollout.kept_since = now
+        rollout.version += 1
+        rollout.save()
+        # Nobody says that an agent has had its time, so somebody has to look.
+        for seconds in (*(range(least, limit, least) if least else ()), limit):
+            request_advance(rollout.domain, wait=timedelta(seconds=seconds))
+    return now - rollout.kept_since < timedelta(seconds=limit)
 
 
 def _complete(rollout: Rollout) -> bool:

@@ -80,6 +80,20 @@ def agents_ready(rollout: Rollout) -> bool:
     return True
 
 
+def agents_worked_off(rollout: Rollout, seconds: int) -> bool:
+    """Whether every agent has had a lease for so long that what waited for it is worked off.
+
+    An agent that never asked for one has nothing that waits.
+    """
+    long_ago = timezone.now() - timedelta(seconds=seconds)
+    return not any(
+        row.leased_until < standing.now or (row.leased_since or long_ago) > long_ago
+        for standing in _standings(rollout)
+        for row in [standing.row]
+        if row.leased_until is not None
+    )
+
+
 def agent_audiences(domain: Domain) -> list[str]:
     """Addresses of the agents that serve a domain."""
     return [audience("agent", agent.name) for agent in serving_agents(domain)]

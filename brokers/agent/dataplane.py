@@ -315,6 +315,9 @@ class DataPlane:
         # Before the batch is known as handled: what comes again is rather noted twice than never.
         if self._decisions is not None:
             self._decisions.note(batch)
+        for source, effects in batch.effects:
+            if effects.refusal:
+                self._tell_refusal(source, effects.refusal)
         entries = [SeenEntry(key, issued) for key, issued in batch.seen.items()]
         spent = [one for _, effects in batch.effects for one in effects.spent]
         self._seen.record(entries, now=self._now(), spent=spent)
@@ -367,8 +370,6 @@ class DataPlane:
             self._statistics.count(source.domain, "received")
             for what, number in effects.counts:
                 self._statistics.count(source.domain, what, number)
-            if effects.refusal:
-                self._tell_refusal(source, effects.refusal)
 
     def _tell_refusal(self, source: Source, refusal: Refusal) -> None:
         self._statistics.refused(
@@ -385,4 +386,5 @@ class DataPlane:
         log(
             _LOGGER, logging.INFO, "refused",
             domain=source.domain, kind=refusal.kind, reason=refusal.reason, sender=refusal.sender,
+            publication=refusal.publication, client=source.handle,
         )  # fmt: skip

@@ -16,7 +16,7 @@ class RefusedMessage:
     Args:
         at: Unix time in seconds.
         domain: the domain.
-        kind: `publication`, `subscribe`, `hop` or `message`.
+        kind: as of `bench.Refusal`.
         reason: one word.
         sender: handle or agent, "" where it is not known.
         type: event type as the sender wrote it, "" where it is not known.

@@ -159,6 +159,9 @@ def _taken_out(bench: Workbench, handle: str, sealed: bytes) -> tuple[Effects, l
             public=bench.signing_key.public,
             agent=snapshot.agent,
         )
+    except RejectedError as error:
+        return Effects(refusal=Refusal("backlog", error.reason)), []
+    try:
         key = event_key(routed.publisher, routed.publication, routed.part)
         once = blake2b(pack(b"backlog", handle.encode(), key), digest_size=16).digest()
         if bench.seen(once):
@@ -172,7 +175,8 @@ def _taken_out(bench: Workbench, handle: str, sealed: bytes) -> tuple[Effects, l
     except RejectedError as error:
         if error.reason in _WAIT:
             return Effects(hold=error.reason), []
-        return Effects(refusal=Refusal("backlog", error.reason)), []
+        named = Refusal("backlog", error.reason, routed.publisher, routed.type, routed.publication)
+        return Effects(refusal=named), []
     for _ in found:
         windows.take(place, key)
     done = ("delivered", len(found)) if found else ("backlog_dropped", 1)

@@ -61,7 +61,8 @@ class Refusal:
     """A message that was refused.
 
     Args:
-        kind: `publication`, `subscribe`, `confirm`, `hop`, `backlog` or `message`.
+        kind: `publication`, `subscribe`, `confirm`, `hop`, `carried` (a hop that goes no
+            further to other agents either), `backlog` or `message`.
         reason: one word.
         sender: handle or agent, "" where nothing of the message could be believed.
         type: event type as the sender wrote it.

@@ -98,7 +98,8 @@ def _carried(bench: Workbench, body: bytes) -> Effects:
     own = routed.origin == snapshot.agent  # delivered here when it was admitted
     delivered = Effects() if own else accepted_hop(bench, routed)
     if delivered.refusal is not None and delivered.refusal.reason == REVOKED:
-        return replace(delivered, routing=_receipt(bench, routed))
+        dropped = replace(delivered.refusal, kind="carried")
+        return replace(delivered, refusal=dropped, routing=_receipt(bench, routed))
     if delivered.hold or delivered.refusal is not None:
         return delivered  # its home hears nothing of it and finds another way
     return _distributed(bench, routed, hop, delivered)

@@ -137,7 +137,8 @@ def open_hop(
         verify: agent's name -> its public Ed25519 key; raises KeyError if unknown.
 
     Raises:
-        RejectedError: `epoch` (no key of that epoch), `malformed` or `signature`.
+        RejectedError: `epoch` or `epoch-retired` (no key of that epoch), `malformed` or
+            `signature`.
     """
     origin, body, signature = _open(data, hop_keys)
     _check(look_up(verify, origin), signature, body)
@@ -147,14 +148,34 @@ def open_hop(
     return routed
 
 
+def overlay_key(number: bytes, hop_keys: Mapping[int, bytes]) -> bytes:
+    """The key that a message of the overlay's agents names.
+
+    Args:
+        number: the key's epoch, 8 bytes.
+        hop_keys: epoch -> the overlay's key, for epochs that may still be opened.
+
+    Raises:
+        RejectedError: `epoch`, where that key may be on its way to us; `epoch-retired`, where a
+            newer one is held, so that it will never come (again); `malformed`.
+    """
+    if len(number) != 8:
+        reject("malformed", "the message names no key")
+    epoch = int.from_bytes(number, "big")
+    key = hop_keys.get(epoch)
+    if key is None and epoch < max(hop_keys, default=0):
+        reject("epoch-retired", "the key of this epoch opens nothing any more")
+    if key is None:
+        reject("epoch", "no key of this epoch is held")
+    return key
+
+
 def _open(data: bytes, hop_keys: Mapping[int, bytes]) -> tuple[str, bytes, bytes]:
     if len(data) > MAX_MESSAGE:
         reject("malformed", "the message is too large")
     try:
         number, sealed = unpack(data, 2)
-        key = hop_keys.get(int.from_bytes(number, "big")) if len(number) == 8 else None
-        if key is None:
-            reject("epoch", "no key of this epoch is held")
+        key = overlay_key(number, hop_keys)
         origin, body, signature = unpack(aead.open_(key, sealed, aad=_aad(number)), 3)
         return origin.decode("ascii"), body, signature
     except (DecodeError, DecryptionError, UnicodeDecodeError) as error:

@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Annotated, Final
 
 from policyengine.bundles.contexts import CARRIAGE, INTEREST, TAKEN
-from policyengine.bundles.hops import CIPHERTEXT
+from policyengine.bundles.hops import CIPHERTEXT, overlay_key
 from policyengine.bundles.limits import MAX_MESSAGE, MAX_SMALL
 from policyengine.bundles.sealing import look_up, read_body, reject, write_body
 from policyengine.errors import (
@@ -274,7 +274,8 @@ def open_announcement(
         verify_key: agent's name -> its public Ed25519 key; raises KeyError if unknown.
 
     Raises:
-        RejectedError: `epoch` (no key of that epoch), `malformed` or `signature`.
+        RejectedError: `epoch` or `epoch-retired` (no key of that epoch), `malformed` or
+            `signature`.
     """
     opened, _ = _open(data, "interest", INTEREST, hop_keys, limit=MAX_SMALL)
     try:
@@ -319,7 +320,7 @@ def open_carried(data: bytes, *, hop_keys: Mapping[int, bytes]) -> tuple[Carriag
         The orders, and the hop as it was sealed; its own seal is not checked yet.
 
     Raises:
-        RejectedError: `epoch` or `malformed`.
+        RejectedError: `epoch`, `epoch-retired` or `malformed`.
     """
     body, hop = _open(data, "carried", CARRIAGE, hop_keys, limit=MAX_MESSAGE + MAX_SMALL)
     return read_body(Carriage, body), hop
@@ -345,7 +346,7 @@ def open_taken(data: bytes, *, hop_keys: Mapping[int, bytes]) -> Taken:
         hop_keys: epoch -> the overlay's key, for epochs that may still be opened.
 
     Raises:
-        RejectedError: `epoch` or `malformed`.
+        RejectedError: `epoch`, `epoch-retired` or `malformed`.
     """
     body, _ = _open(data, "taken", TAKEN, hop_keys, limit=MAX_SMALL)
     return read_body(Taken, body)
@@ -374,11 +375,9 @@ def _open(
         kind, number, sealed, *rest = unpack_all(data, limit=4)
     except (DecodeError, ValueError) as error:
         raise RejectedError("malformed", "the message does not open") from error
-    if kind != _NAMES[name] or len(number) != 8 or len(rest) != (name == "carried"):
+    if kind != _NAMES[name] or len(rest) != (name == "carried"):
         reject("malformed", "the message does not open")
-    key = hop_keys.get(int.from_bytes(number, "big"))
-    if key is None:
-        reject("epoch", "no key of this epoch is held")
+    key = overlay_key(number, hop_keys)
     hop = rest[0] if rest else b""
     bound = purpose + sha256(hop).digest() if rest else purpose
     try:

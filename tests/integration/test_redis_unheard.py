@@ -1,8 +1,8 @@
-"""Redis falls silent and nobody is told: connections stay, and carry nothing any more."""
+"""Connections to Redis that carry nothing any more, or are reset, while a worker is at work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,10 +33,24 @@ def network(server: RedisServer) -> Iterator[TcpProxy]:
     made.close()
 
 
-def test_a_worker_goes_on_though_its_connections_carry_nothing_any_more(
-    tmp_path: Path, server: RedisServer, network: TcpProxy
-) -> None:
+def _silent(network: TcpProxy) -> None:
     """Neither an end nor a reset ever comes; whoever waits for an answer waits in vain."""
+    network.half_open()
+    network.heal()
+
+
+def _reset(network: TcpProxy) -> None:
+    """Whoever listens is told so, and a worker listens for nothing while its hands are full."""
+    assert network.reset() > 1
+
+
+@pytest.mark.parametrize("trouble", [_silent, _reset])
+def test_a_worker_takes_up_work_again(
+    tmp_path: Path,
+    server: RedisServer,
+    network: TcpProxy,
+    trouble: Callable[[TcpProxy], None],
+) -> None:
     through = f"redis://:{server.server.password}@127.0.0.1:{network.port}"
     plane = Plane(
         tmp_path / "plane",
@@ -54,8 +68,7 @@ def test_a_worker_goes_on_though_its_connections_carry_nothing_any_more(
         plane.call("put", "slow-work", 1)
         wait_until(lambda: len(plane.effects()) == 1, seconds=_SECONDS, what="the work to begin")
         # Who holds a message has more to say over a dead connection than who waits for one.
-        network.half_open()
-        network.heal()
+        trouble(network)
         plane.open_gate()
         wait_until(
             lambda: plane.row("slow-work:0")["state"] == "done", seconds=_SECONDS, what="its end"

@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
-import tempfile
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,7 +21,7 @@ from typing import Any
 
 from tasks.local.layout import ROOT
 from tests.soak import control, partitions
-from tests.soak.larger import larger
+from tests.soak.plays import in_folder, larger
 from tests.support.crashes import Campaign
 from tests.support.mutation_campaign import campaign
 
@@ -68,7 +65,10 @@ def _parser() -> argparse.ArgumentParser:
         "--mutations", type=int, default=1_000_000, help="changed messages; 0 for none"
     )
     parser.add_argument(
-        "--partitions", type=int, default=100, help="of agents and clients (100); 0 for none"
+        "--partitions",
+        type=int,
+        default=100,
+        help="of agents, and of a site (100 each); 0 for none",
     )
     parser.add_argument(
         "--only-partitions", type=int, help="play this round of partitions alone, nothing else"
@@ -146,18 +146,10 @@ def _held_before(report: Path) -> set[str]:
 
 
 def _crashes(seed: str, kills: int) -> dict[str, Any]:
-    folder = Path(tempfile.mkdtemp(prefix="portcullis-soak-"))
-    try:
-        outcome = _play(folder, seed, kills)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other rounds go on
-        outcome = {"seed": seed, "problems": [f"{error!r} {traceback.format_exc()}"]}
-    if not outcome["problems"]:
-        shutil.rmtree(folder)
-        return {"what": "crashes", **outcome}
-    return {"what": "crashes", "folder": str(folder), **outcome}
+    return in_folder("crashes", seed, partial(_play, seed, kills))
 
 
-def _play(folder: Path, seed: str, kills: int) -> dict[str, Any]:
+def _play(seed: str, kills: int, folder: Path) -> dict[str, Any]:
     outcome = Campaign(folder, seed).run(agents=kills, brokers=kills, clients=kills)
     return {**vars(outcome), "kills": dict(outcome.kills)}
 

@@ -5,15 +5,11 @@ The executors of a real Spark cluster are killed beside that, in a test of their
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from tests.soak.larger import larger
+from tests.soak.plays import in_folder, larger
 from tests.support.faults import Faults
 
 _ROUND = 5
@@ -42,15 +38,7 @@ def rounds(
 
 
 def _round(seed: str, each: int) -> dict[str, Any]:
-    folder = Path(tempfile.mkdtemp(prefix="portcullis-soak-"))
-    try:
-        outcome = vars(Faults(folder, seed, each=each).run())
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other rounds go on
-        outcome = {"seed": seed, "problems": [f"{error!r} {traceback.format_exc()}"]}
-    if outcome["problems"]:
-        return {"what": "control", "folder": str(folder), **outcome}
-    shutil.rmtree(folder)
-    return {"what": "control", **outcome}
+    return in_folder("control", seed, lambda folder: vars(Faults(folder, seed, each=each).run()))
 
 
 def _executors(seed: str, kills: int) -> dict[str, Any]:

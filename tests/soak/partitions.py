@@ -1,17 +1,19 @@
-"""Rounds of partitions, each with a folder, a broker and a seed of its own."""
+"""Rounds of partitions, each with a folder, a broker and a seed of its own.
+
+In each agents and clients are cut off from their broker, and then a site from its own servers.
+"""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tasks.local.activemq import ActiveMQ
+from tests.soak.plays import in_folder
 from tests.support.cuts import Cuts
+from tests.support.splits import Splits
 
 _ROUND = 10
 
@@ -23,7 +25,7 @@ def rounds(
 
     Args:
         seed: of all of it.
-        count: how many partitions.
+        count: how many partitions of each of the two.
         only: a round to play alone; None for all of them.
     """
     for number, start in enumerate(range(0, count, _ROUND)):
@@ -31,19 +33,21 @@ def rounds(
         if only in (None, number):
             each = f"{seed}/partitions/{number}"
             yield f"partitions {each} {size}", partial(_round, each, size)
+            yield f"splits {each} {size}", partial(_splits, each, size)
 
 
 def _round(seed: str, count: int) -> dict[str, Any]:
-    folder = Path(tempfile.mkdtemp(prefix="portcullis-soak-"))
+    return in_folder("partitions", seed, partial(_play, seed, count))
+
+
+def _play(seed: str, count: int, folder: Path) -> dict[str, Any]:
     broker = ActiveMQ(folder / "activemq", name="a")
     try:
         broker.start()
-        outcome = vars(Cuts(folder, broker, seed, count=count).run())
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other rounds go on
-        outcome = {"seed": seed, "problems": [f"{error!r} {traceback.format_exc()}"]}
+        return vars(Cuts(folder, broker, seed, count=count).run())
     finally:
         broker.stop()
-    if outcome["problems"]:
-        return {"what": "partitions", "folder": str(folder), **outcome}
-    shutil.rmtree(folder)
-    return {"what": "partitions", **outcome}
+
+
+def _splits(seed: str, count: int) -> dict[str, Any]:
+    return in_folder("splits", seed, lambda folder: vars(Splits(folder, seed, count=count).run()))

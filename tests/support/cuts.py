@@ -40,7 +40,7 @@ from tests.support.cut_plan import (
 from tests.support.data_plane import wait_until
 from tests.support.histories import CONVERGE, History, judge
 from tests.support.noted import publish_noted, read_noted
-from tests.support.tcp_proxy import HELD, TcpProxy
+from tests.support.tcp_proxy import TcpProxy
 
 _PATIENCE = 180.0
 _PAUSE = 0.3
@@ -174,12 +174,7 @@ class Cuts:
 
     def _cut(self, cut: Cut) -> None:
         proxy = self._proxies[cut.victim]
-        if cut.kind == "half-open":
-            proxy.half_open()
-        elif cut.kind == "both":
-            proxy.ways(there=HELD, back=HELD)
-        else:
-            proxy.one_way("there" if cut.kind == "there" else "back")
+        proxy.cut(cut.kind)
         ends = time.monotonic() + cut.seconds
         self.outcome.cuts[f"{cut.victim}: {cut.kind}"] += 1
         if cut.revokes:

@@ -10,6 +10,7 @@ import tests.support.distribution_commands as base  # sets Django up  # isort: s
 
 from typing import Any
 
+from adminapp.core.authority import get_authority
 from adminapp.distribution import encodings, epochs, rollouts, services
 from adminapp.distribution import endings as ends
 from adminapp.distribution.gather import gather
@@ -30,6 +31,7 @@ from adminapp.roles.models import Appointment
 from adminapp.trustgroups import selectors as groups
 from adminapp.trustgroups import services as trust
 from adminapp.trustgroups.models import KeyEpoch
+from policyengine.primitives.canonical import b64, unb64
 from tests.support.commands import serve
 from tests.support.known_keys import held_tag_keys
 
@@ -73,6 +75,37 @@ def rotate(domain: str) -> list[str]:
 def key_epochs() -> dict[str, str]:
     """State of every epoch of the trust groups' keys, by `group number`."""
     return {f"{row.group_ref} {row.number}": row.state for row in KeyEpoch.objects.order_by("pk")}
+
+
+def overlay_keys(domain: str, recipient: str, audience: str) -> list[list[Any]]:
+    """Every key that agents of an overlay sealed hops with, also those that are retired.
+
+    Args:
+        domain: name of the domain.
+        recipient: base64 of the public key that they are sealed to.
+        audience: whom the seal names.
+
+    Returns:
+        [group, epoch, base64 of the sealed key] of each.
+    """
+    rows = KeyEpoch.objects.filter(domain__name=domain, group_ref__startswith="overlay:")
+    return [
+        [
+            row.group_ref,
+            row.number,
+            b64(
+                get_authority().wrap_for(
+                    row.key_id,
+                    row.wrapped,
+                    group=row.group_ref,
+                    epoch=row.number,
+                    recipient=unb64(recipient),
+                    audience=audience,
+                )
+            ),
+        ]
+        for row in rows
+    ]
 
 
 def revocations() -> list[dict[str, Any]]:
@@ -163,12 +196,18 @@ def _principal(name: str) -> Principal:
 
 def _began(row: Revocation) -> dict[str, Any]:
     name = row.principal.name if row.principal else ""
-    return {"uid": row.uid, "principal": name, "t0": row.created.timestamp()}
+    told = row.notices.values_list("audience", "number")
+    return {
+        "uid": row.uid,
+        "principal": name,
+        "t0": row.created.timestamp(),
+        "notices": {address.partition(":")[2]: number for address, number in told},
+    }
 
 
 for _command in (
-    end_principal, end_appointment, appoint, rotate, key_epochs, revocations, acknowledged, state,
-    published_half,
+    end_principal, end_appointment, appoint, rotate, key_epochs, overlay_keys, revocations,
+    acknowledged, state, published_half,
 ):  # fmt: skip
     base.COMMANDS[_command.__name__.replace("_", "-")] = _command
 

@@ -53,6 +53,13 @@ class Cast:
         """Everybody who reads."""
         return [name for kind in ("tenant", "guard", "late") for name in self.names(kind)]
 
+    def homes_of(self, who: str) -> frozenset[str]:
+        """The agents where a principal is at home."""
+        return frozenset(self._home(int(who.rpartition("-")[2])).values())
+
+    def _home(self, number: int) -> Mapping[str, str]:
+        return self.homes[number % len(self.homes)]
+
     def may_read(self, who: str, event_type: str, values: Mapping[str, Any]) -> set[str] | None:
         """The plain policy: what a subscriber reads of an event, or None."""
         if event_type not in (TYPE, ALARM):
@@ -101,7 +108,7 @@ class Cast:
                             "name": name,
                             "kind": "publisher" if kind == "meter" else "subscriber",
                             "attributes": about,
-                            "agents": dict(self.homes[number % len(self.homes)]),
+                            "agents": dict(self._home(number)),
                         },
                     )
                 )

@@ -187,6 +187,17 @@ class FaultSite(Site):
             before = self.parts[name]
             self.parts[name] = Running(before.command, log=before.log, environment=self.environment)
 
+    def handles(self) -> dict[str, str]:
+        """How brokers know each principal, by name."""
+        return {
+            name: json.loads((Path(folder) / "profile.json").read_text())["handle"]
+            for name, folder in self.profiles.items()
+        }
+
+    def broker_of(self, agent: str) -> ActiveMQ:
+        """The broker of an agent's overlay."""
+        return self._brokers_of[self.agents[agent]]
+
     def drivers(self) -> list[int]:
         """Processes that drive Spark for the worker just now."""
         worker = self.parts["worker"].pid

@@ -16,36 +16,42 @@ from typing import Any
 from brokers.adapters.rootfile import load_anchors
 from policyengine.bundles.receipts import verify_receipt
 from policyengine.errors import RejectedError
-from tests.support.fault_domain import DOMAIN
-from tests.support.histories import CONVERGE, Line, MayRead, judge
+from tests.support.fault_domain import DOMAIN, Cast
+from tests.support.histories import Line, judge
 
 _APPLIED = {"bundle applied": ("bundle", "revision"), "notice applied": ("notice", "number")}
 _TICK = 1.0
 """Seconds by which two clocks' writing may differ: a log line, and a row's time."""
+_DROPPED = {"hop", "carried", "backlog"}
+_RETIRED = "epoch-retired"
+_RIGHTS_ENDED = {"revoked", "not-authorised", "unknown-publisher"}
+"""Reasons that an agent gives a publisher whose rights have ended."""
 
 
 def agent_lines(agent: str, log: Path) -> list[Line]:
-    """What an agent's log says that it put into force; a line that a kill cut off is left out."""
+    """What an agent's log says that it put into force, and whose events it dropped.
+
+    `dropped`: `who` (the agent), `kind`, `reason`, `publication`, and `client` where the event
+    waited for one. A line that a kill cut off is left out.
+    """
     found: list[Line] = []
     for text in log.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             entry = json.loads(text)
         except ValueError:
             continue
-        if not isinstance(entry, dict) or entry.get("event") not in _APPLIED:
+        if not isinstance(entry, dict):
             continue
-        kind, number = _APPLIED[entry["event"]]
-        found.append(
-            {
-                "at": datetime.fromisoformat(entry["at"]).timestamp(),
-                "what": "applied",
-                "who": agent,
-                "domain": entry["domain"],
-                "kind": kind,
-                "number": entry[number],
-                "by": "log",
-            }
-        )
+        told = {"who": agent, "domain": entry.get("domain")}
+        if entry.get("event") in _APPLIED:
+            kind, number = _APPLIED[entry["event"]]
+            told |= {"what": "applied", "kind": kind, "number": entry[number], "by": "log"}
+        elif entry.get("event") == "refused" and entry["kind"] in _DROPPED:
+            named = {name: entry[name] for name in ("kind", "reason", "publication", "client")}
+            told |= {"what": "dropped", **named}
+        else:
+            continue
+        found.append({"at": datetime.fromisoformat(entry["at"]).timestamp(), **told})
     return found
 
 
@@ -57,61 +63,117 @@ def disk_revision(state: Path) -> int:
     return 0 if held is None else int(held["revision"])
 
 
-def verdict(lines: Iterable[Line], may_read: MayRead, *, limit: float) -> list[str]:
+def verdict(
+    lines: Iterable[Line], cast: Cast, *, limit: float, handles: Mapping[str, str] | None = None
+) -> list[str]:
     """What was not as it must be, by everybody's histories.
 
     Args:
         lines: of all of them.
-        may_read: the plain policy.
+        cast: who takes part: the plain policy, and where each is at home.
         limit: seconds after T0 from which a revoked party gets nothing.
+        handles: how brokers know each subscriber.
     """
     ordered = sorted(lines, key=lambda line: line["at"])
     sources = {
         name: [line for line in ordered if line["what"] == "applied" and line["by"] == name]
         for name in ("log", "page", "disk")
     }
-    others = {"applied", "repaired", "started"}
-    plain = _without_cut_short(_without_late_noes(ordered, limit), limit)
+    others = {"applied", "repaired", "started", "stood", "dropped", "aside"}
+    plain = _without_late_noes(ordered, cast, limit)
     said = [line for line in plain if line["what"] not in others]
     repaired = [line for line in ordered if line["what"] == "repaired"]
     return [
-        *judge([*said, *sources["log"]], may_read, lease=limit),
-        *judge([*sources["page"], *repaired], may_read, lease=limit),
-        *judge(sources["disk"], may_read, lease=limit),
+        *judge(
+            [*said, *sources["log"]],
+            cast.may_read,
+            lease=limit,
+            accounted=accounted(ordered, cast, handles or {}),
+        ),
+        *judge([*sources["page"], *repaired], cast.may_read, lease=limit),
+        *judge(sources["disk"], cast.may_read, lease=limit),
+        *(
+            f"{line['who']} put something aside as {line['reason']}"
+            for line in ordered
+            if line["what"] == "aside" and line["reason"] != _RETIRED
+        ),
     ]
 
 
-def _without_late_noes(lines: list[Line], limit: float) -> list[Line]:
-    """A publisher's parts are sent again where the answer was lost with an agent or a broker.
+def accounted(
+    lines: list[Line], cast: Cast, handles: Mapping[str, str]
+) -> frozenset[tuple[str, str]]:
+    """Who lacks which event for a reason that stands somewhere, for that event and that agent.
 
-    Where its rights ended meanwhile the second answer is no, whatever the first one was: it says
-    nothing of what was published before that counted everywhere.
+    - It came from a publisher whose rights ended, and a log says of this event, after T0, that it
+      was dropped for that: the log of the reader's home agent, or of one that carried it to others.
+    - The reader's home agent had no lease at some moment after it was accepted, the epoch was
+      retired meanwhile, and the event lies in the agent's dead letters.
     """
+    accepted = {line["publication"]: line for line in lines if line["what"] == "accepted"}
+    publisher = {line["event"]: line["who"] for line in lines if line["what"] == "published"}
     since = {line["who"]: line["at"] for line in lines if line["what"] == "revoked"}
-    under_way = {
-        line["event"]
-        for line in lines
-        if line["what"] == "published"
-        and line["at"] < since.get(line["who"], float("-inf")) + limit
-    }
-    return [line for line in lines if line["what"] != "refused" or line["event"] not in under_way]
+    stood = [line for line in lines if line["what"] == "stood"]
+    found: set[tuple[str, str]] = set()
+    for line in lines:
+        taken = accepted.get(line["publication"]) if line["what"] in ("dropped", "aside") else None
+        if taken is None:
+            continue
+        event = taken["event"]
+        if line["what"] == "dropped":
+            t0 = since.get(publisher.get(event, ""), float("inf"))
+            lawful = line["reason"] == "revoked" and line["at"] > t0 - _TICK
+            everywhere = line["kind"] == "carried"
+        else:
+            waited = _stopped(stood, line["who"], taken["at"] - _TICK, line["at"] + _TICK)
+            lawful, everywhere = line["reason"] == _RETIRED and waited, False
+        if lawful:
+            found |= {
+                (name, event)
+                for name in cast.subscribers
+                if everywhere or line["who"] in cast.homes_of(name)
+                if line["client"] in ("", handles.get(name))
+            }
+    return frozenset(found)
 
 
-def _without_cut_short(lines: list[Line], limit: float) -> list[Line]:
-    """What a publisher had under way as its rights ended may be dropped by whoever knows of that.
+def _stopped(stood: list[Line], agent: str, begin: float, end: float) -> bool:
+    """Whether an agent's page said at any moment of a span that its events wait."""
+    mine = [line for line in stood if line["who"] == agent and line["at"] <= end]
+    before = [line for line in mine if line["at"] <= begin][-1:]
+    within = [line for line in mine if line["at"] > begin]
+    return any(line["standing"] != "serving" for line in (*before, *within))
 
-    It may have lain at an agent that was dead, so long as that and its start took, at most a
-    minute. What was taken before must arrive, and what is taken later is judged as too late.
+
+def _without_late_noes(lines: list[Line], cast: Cast, limit: float) -> list[Line]:
+    """Without second answers to publishers whose rights ended.
+
+    A publisher's parts are sent again where the answer was lost with an agent or a broker. Where
+    its rights ended meanwhile the second answer is no, whatever the first one was: it says nothing
+    of what was published before its home agent knew of that.
     """
-    since = {line["who"]: line["at"] for line in lines if line["what"] == "revoked"}
-    never = float("inf")
-    cut_short = {
-        line["event"]
-        for line in lines
-        if line["what"] == "published"
-        and -CONVERGE < line["at"] - since.get(line["who"], never) <= limit
-    }
-    return [line for line in lines if line["what"] != "accepted" or line["event"] not in cut_short]
+    asked = {line["event"]: line for line in lines if line["what"] == "published"}
+    ended = {line["who"]: line for line in lines if line["what"] == "revoked"}
+    known = {name: _known(lines, line, cast, limit) for name, line in ended.items()}
+
+    def late(line: Line) -> bool:
+        before = asked.get(line["event"])
+        if before is None or before["who"] not in ended or line["reason"] not in _RIGHTS_ENDED:
+            return False
+        who = before["who"]
+        return bool(before["at"] < known[who] and line["at"] > ended[who]["at"] - _TICK)
+
+    return [line for line in lines if line["what"] != "refused" or not late(line)]
+
+
+def _known(lines: list[Line], ended: Line, cast: Cast, limit: float) -> float:
+    """When the home of somebody had put the end of its rights into force, by its own log."""
+    last = ended["at"] + limit
+    for home in cast.homes_of(ended["who"]):
+        number = ended.get("notices", {}).get(home)
+        applied = [line["at"] for line in lines if _is_notice(line, home, number)]
+        last = min([last, *(moment + _TICK for moment in applied[:1])])
+    return float(last)
 
 
 def unproven(acknowledged: Mapping[str, Mapping[str, list[int]]], lines: list[Line]) -> list[str]:
@@ -172,7 +234,7 @@ def _contradicted(row: Mapping[str, Any], body: Mapping[str, Any], lines: list[L
     return problems
 
 
-def _is_notice(line: Line, agent: str, number: int) -> bool:
+def _is_notice(line: Line, agent: str, number: int | None) -> bool:
     return (line["what"], line.get("kind")) == ("applied", "notice") and (
         line["who"],
         line["number"],

@@ -25,8 +25,9 @@ from brokers.simulation.chance import Chance
 from tests.support import fault_plan
 from tests.support.fault_client import history_of
 from tests.support.fault_domain import DOMAIN
+from tests.support.fault_letters import letters
 from tests.support.fault_plan import DRIVER, Strike
-from tests.support.fault_site import FaultSite
+from tests.support.fault_site import FaultSite, Through, directly
 from tests.support.fault_verdict import (
     agent_lines,
     converged_after,
@@ -40,8 +41,6 @@ from tests.support.histories import History, Line, merged
 from tests.support.ports import wait_until
 from tests.support.processes import Running, wait_gone
 
-LIMIT = 30.0
-"""Seconds after T0 from which a revoked party gets nothing, whatever was killed meanwhile."""
 _PATIENCE = 180.0
 _ENDED = {"done", "superseded", "failed"}
 _SAYS = {
@@ -65,6 +64,8 @@ class Outcome:
     published: int = 0
     accepted: int = 0
     delivered: int = 0
+    aside: int = 0
+    """In agents' dead letters."""
     runs: dict[str, int] = field(default_factory=dict)
     """Recomputes by how they ended."""
     converged: float = 0.0
@@ -84,14 +85,23 @@ class Faults:
         folder: for all files.
         seed: decides who is killed and when, and what is published.
         each: how often each kind of part is killed.
+        through: what stands between the parts.
     """
 
-    def __init__(self, folder: Path, seed: str, *, each: int) -> None:
+    limit = 30.0
+    """Seconds after T0 from which a revoked party gets nothing, whatever happens meanwhile."""
+    pauses = (1.0, 6.0)
+    """Seconds before a change."""
+
+    def __init__(self, folder: Path, seed: str, *, each: int, through: Through = directly) -> None:
         self._seed, self._each = seed, each
         self._cast = fault_plan.cast(each)
         self._folder = folder
-        self.site = FaultSite(folder / "site", environment={"PYTHONUNBUFFERED": "1"})
+        self.site = FaultSite(
+            folder / "site", through=through, environment={"PYTHONUNBUFFERED": "1"}
+        )
         self.outcome, self.history = Outcome(seed), History()
+        self._letters: list[Line] = []
         self._asking, self._end = threading.Lock(), threading.Event()
         self._clients: dict[str, Running] = {}
         self._begun: dict[str, int] = {}
@@ -108,8 +118,7 @@ class Faults:
         try:
             self._start()
             watch.start()
-            kills = [partial(self._lane, lane) for lane in fault_plan.lanes(self._seed, self._each)]
-            self._together([*kills, self._kill_drivers, self._change])
+            self._together([*self._trouble(), self._change])
             self._repaired()
             self._settle()
             self._still_running()
@@ -153,6 +162,11 @@ class Faults:
         return path.exists() and any(line["what"] == what for line in merged([path]))
 
     # kills
+
+    def _trouble(self) -> list[Callable[[], None]]:
+        """What goes on side by side while people change things."""
+        lanes = fault_plan.lanes(self._seed, self._each)
+        return [*(partial(self._lane, lane) for lane in lanes), self._kill_drivers]
 
     def _together(self, work: list[Callable[[], None]]) -> None:
         failed: list[BaseException] = []
@@ -242,9 +256,9 @@ class Faults:
 
     # what people do meanwhile
 
-    def _change(self) -> None:
-        chance = Chance(f"{self._seed}/changes")
-        works: list[Callable[[], object]] = [
+    def _changes(self) -> list[Callable[[], object]]:
+        """What is asked for, one after the other in an order from the seed."""
+        return [
             partial(self._revoke, "end-principal", "meter-2", "no"),
             partial(self._revoke, "end-principal", "tenant-3", "no"),
             partial(self._revoke, "end-appointment", "guard-0"),
@@ -252,15 +266,19 @@ class Faults:
             partial(self._other, "rotate", DOMAIN),
             partial(self._other, "rotate", DOMAIN),
         ]
+
+    def _change(self) -> None:
+        chance = Chance(f"{self._seed}/changes")
+        works = self._changes()
         for work in chance.sample(works, len(works)):
-            if self._end.wait(chance.between(1.0, 6.0)):
+            if self._end.wait(chance.between(*self.pauses)):
                 return
             work()
             self._look()
 
     def _revoke(self, command: str, name: str, *more: str) -> None:
         found = self._insist(command, name, *more)
-        self.history.note("revoked", who=name, at=found["t0"])
+        self.history.note("revoked", who=name, at=found["t0"], notices=found["notices"])
         self.outcome.changes[command] += 1
 
     def _other(self, command: str, about: str) -> None:
@@ -287,9 +305,14 @@ class Faults:
     def _watch(self) -> None:
         """Note what agents' pages say, as often as that changes."""
         seen: dict[str, int] = {}
+        stood: dict[str, str] = {}
         while not self._end.wait(0.5):
             for agent in self.site.agents:
                 page = self.site.status(agent).get("domains", {}).get(DOMAIN, {})
+                standing = str(page.get("standing", "away"))
+                if standing != stood.get(agent):
+                    self.history.note("stood", who=agent, standing=standing)
+                    stood[agent] = standing
                 revision = int(page.get("revision", 0))
                 if revision and revision != seen.get(agent):
                     self._applied(agent, revision, "page")
@@ -325,12 +348,13 @@ class Faults:
     def _settle(self) -> None:
         """Events go on until the last revocation is long over; then all that flows arrives."""
         last = max(line["at"] for line in self.history.lines if line["what"] == "revoked")
-        self._end.wait(max(0.0, last + LIMIT + 1 - time.time()))
+        self._end.wait(max(0.0, last + self.limit + 1 - time.time()))
         self._must(self._clients["publish"].stop(seconds=_PATIENCE) == 0, "publishers broke")
         end = time.monotonic() + _PATIENCE
         while self._lacking() and time.monotonic() < end:
-            time.sleep(0.5)
+            self._letters += letters(self.site)
         time.sleep(1.0)  # doubles, and what must not come, would come now
+        self._letters += letters(self.site)
         self.history.note("settled")
         self._must(self._clients["subscribe"].stop(seconds=_PATIENCE) == 0, "subscribers broke")
 
@@ -358,19 +382,20 @@ class Faults:
 
     def _lines(self) -> list[Line]:
         paths = [history_of(Path(folder)) for folder in self.site.profiles.values()]
-        found = [*self.history.lines, *merged(path for path in paths if path.exists())]
+        found = [*self.history.lines, *self._letters]
+        found += merged(path for path in paths if path.exists())
         for agent in sorted(self.site.agents):
             found += agent_lines(agent, self.site.folder / f"{agent}.log")
         return found
 
     def _verdict(self) -> list[str]:
-        return verdict(self._lines(), self._cast.may_read, limit=LIMIT)
+        return verdict(self._lines(), self._cast, limit=self.limit, handles=self.site.handles())
 
     def _judge(self) -> None:
         lines = self._lines()
-        self.outcome.problems += verdict(lines, self._cast.may_read, limit=LIMIT)
+        self.outcome.problems += self._verdict()
         told = Counter(line["what"] for line in lines)
-        for what in ("published", "accepted", "delivered"):
+        for what in ("published", "accepted", "delivered", "aside"):
             setattr(self.outcome, what, told[what])
         self.outcome.latest = latest_delivery(lines)
         self.outcome.converged = converged_after(lines)

@@ -25,6 +25,8 @@ clock on real parts, virtual time in simulations) and `what`, and beside these:
   the commit (T0).
 - `repaired`: `domain`, `revision`, `agents`: by the test, when the last trouble is over. These
   agents must have applied this revision, or a newer one, 60 s later.
+- `stood`: `who`, `standing`: by whoever looks at agents' pages, each time that an agent's domain is
+  `serving`, waits for a reason, or its page does not answer (`away`).
 - `settled`: by the test: what was accepted before must have arrived by now. The end of the history
   is such a moment too.
 
@@ -46,7 +48,7 @@ import json
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "started": ("who",),
     "revoked": ("who",),
     "repaired": ("domain", "revision", "agents"),
+    "stood": ("who", "standing"),
     "settled": (),
 }
 
@@ -126,6 +129,7 @@ def judge(
     lease: float,
     slack: float = 0.0,
     again: Mapping[str, int] | None = None,
+    accounted: Collection[tuple[str, str]] = (),
 ) -> list[str]:
     """What was not as it must be; nothing where everything held.
 
@@ -136,6 +140,7 @@ def judge(
         slack: seconds that a line may be late, from the moment that it tells of to its noting.
         again: subscriber -> how often it may see an event once more (it was killed so often
             between getting an event and noting that).
+        accounted: (subscriber, event) of what did not arrive and is known to lie elsewhere.
     """
     ordered = sorted(lines, key=lambda line: line["at"])
     told = _Told.read(ordered)
@@ -144,7 +149,7 @@ def judge(
         *_doubles(told, again or {}),
         *_late_deliveries(told, lease + slack),
         *_late_publications(told, lease + slack),
-        *_lost(told, may_read, ordered),
+        *_lost(told, may_read, ordered, accounted),
         *_went_back(ordered),
         *_without_lease(ordered, slack),
         *_not_converged(ordered),
@@ -239,7 +244,9 @@ def _late_publications(told: _Told, limit: float) -> list[str]:
     ]
 
 
-def _lost(told: _Told, may_read: MayRead, lines: list[Line]) -> list[str]:
+def _lost(
+    told: _Told, may_read: MayRead, lines: list[Line], accounted: Collection[tuple[str, str]]
+) -> list[str]:
     """What was acknowledged to its publisher reaches everybody who is to have it."""
     settled = [line["at"] for line in lines if line["what"] == "settled"]
     settled += [line["at"] for line in lines[-1:]]
@@ -251,7 +258,7 @@ def _lost(told: _Told, may_read: MayRead, lines: list[Line]) -> list[str]:
             continue
         due = next(moment for moment in settled if moment >= taken)
         for who in told.subscribed:
-            if not _must_have(told, who, asked, due, may_read):
+            if not _must_have(told, who, asked, due, may_read) or (who, event) in accounted:
                 continue
             found = told.delivered.get((who, event), [])
             if not any(line["at"] <= due for line in found):

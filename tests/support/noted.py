@@ -55,19 +55,24 @@ def _publish_one(
     try:
         handle = publisher.publish_nowait(event_type, values, timeout=5)
     except (Refused, BufferFull) as error:
-        history.note("refused", event=event, reason=str(error))
+        history.note("refused", event=event, reason=_reason(error))
         return
 
     def answered(done: Future[Any]) -> None:
         error = done.exception()
         if error is None:
-            history.note("accepted", event=event)
+            history.note("accepted", event=event, publication=done.result().id)
         elif not isinstance(error, TimedOut):  # which says that nobody knows
-            history.note("refused", event=event, reason=str(error))
+            history.note("refused", event=event, reason=_reason(error))
         under_way.pop(event, None)
 
     under_way[event] = handle  # its parts are sent again for as long as somebody holds it
     handle.future.add_done_callback(answered)
+
+
+def _reason(error: BaseException) -> str:
+    """One word where an agent said it, else what went wrong here."""
+    return error.reason if isinstance(error, Refused) else str(error)
 
 
 def read_noted(

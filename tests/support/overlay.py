@@ -137,7 +137,7 @@ class OverlayAgent:
             return
         keys = organisation().agents[self.name].keys
         progress = Progress()
-        policy = PolicyInForce(
+        policy = self.policy = PolicyInForce(
             agent=self.name,
             overlay="o",
             sealing_key=keys.sealing,

@@ -247,4 +247,4 @@ class ScenarioSite(FaultSite):
         kept = [each for each in lines if each["what"] != "accepted" or each["event"] not in fresh]
         logs = [self.folder / f"{agent}.log" for agent in self.agents]
         told = [each for log in logs for each in agent_lines(log.stem, log)]
-        return verdict([*kept, *told], CAST.may_read, limit=LEASE_SECONDS + LATE)
+        return verdict([*kept, *told], CAST, limit=LEASE_SECONDS + LATE)

@@ -79,10 +79,6 @@ class TcpProxy:
 
         self._call(change)
 
-    def one_way(self, lost: Direction) -> None:
-        """A partition of one direction: the other one goes on."""
-        self.ways(there=HELD if lost == "there" else OPEN, back=HELD if lost == "back" else OPEN)
-
     def half_open(self) -> None:
         """Connections stay and carry nothing any more, not even their end; new ones neither.
 
@@ -96,6 +92,15 @@ class TcpProxy:
             self._wake()
 
         self._call(change)
+
+    def cut(self, kind: str) -> None:
+        """A partition by its name: `there`, `back`, `both` or `half-open`."""
+        if kind == "half-open":
+            self.half_open()
+        else:
+            self.ways(
+                there=OPEN if kind == "back" else HELD, back=OPEN if kind == "there" else HELD
+            )
 
     def heal(self, *, reset: bool = False) -> None:
         """Let everything pass; with `reset` all connections of before are reset.

@@ -97,6 +97,8 @@ class Recipient(Versioned):
     reported_at = models.BigIntegerField(default=0)
     minimum_revision = models.PositiveBigIntegerField(default=0)
     leased_until = models.DateTimeField(null=True, blank=True)
+    # Since when it has had leases without a gap between two of them.
+    leased_since = models.DateTimeField(null=True, blank=True)
     # The root of trust that it says it trusts when it asks for a lease; 0 where it never did.
     root_version = models.PositiveBigIntegerField(default=0)
     # The last encoding epoch whose tag keys a client was given; 0 where it never was.

@@ -43,6 +43,8 @@ class Rollout(Versioned):
     )
     stage_revision = models.PositiveBigIntegerField(default=0)
     stage_started = models.DateTimeField(default=timezone.now)
+    # Since when the old epoch is kept for agents without a lease alone.
+    kept_since = models.DateTimeField(null=True, blank=True)
     created = models.DateTimeField(default=timezone.now, editable=False)
     completed = models.DateTimeField(null=True, blank=True)
 

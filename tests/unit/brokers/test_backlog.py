@@ -326,6 +326,24 @@ def test_what_is_taken_out_is_decided_anew(tmp_path: Path, broker: MemoryBroker)
     assert agent.statistics.counters("flights")["backlog_dropped"] == 2
 
 
+def test_what_waits_of_a_revoked_publisher_goes_nowhere_and_is_told_by_its_name(
+    tmp_path: Path, broker: MemoryBroker
+) -> None:
+    agent, reader = _confirming(tmp_path, broker)
+    names = _publish(broker, WINDOW + 2)
+    agent.run()
+    agent.policy.deny("flights", frozenset({"p-airport"}))
+    reader.take()
+    agent.run(4)
+    reader.take()
+    assert reader.read == names[:WINDOW]
+    told = {
+        (each["kind"], each["reason"], each["publication"])
+        for each in agent.statistics.last_refusals()
+    }
+    assert told == {("backlog", "revoked", name) for name in names[WINDOW:]}
+
+
 def test_what_waits_goes_out_before_its_epoch_ends(tmp_path: Path, broker: MemoryBroker) -> None:
     agent, reader = _confirming(tmp_path, broker)
     _publish(broker, WINDOW + 3)

@@ -233,6 +233,14 @@ def test_hops_are_verified() -> None:
         assert effects.refusal is not None, reason
         assert (effects.refusal.reason, effects.outgoing) == (reason, ())
     assert beta.hop(sealed(right, "alpha", overlay="b")).refusal is not None
+    # Of a key before those that are held none will come: nothing behind it waits for that.
+    newer = beta.snapshot.overlay_keys[1]
+    beta.snapshot = replace(beta.snapshot, overlay_keys={3: replace(newer, epoch=3)})
+    late = beta.hop(sealed(right, "alpha"))
+    assert late.hold == ""
+    assert late.refusal is not None
+    assert late.refusal.reason == "epoch-retired"
+    beta.snapshot = replace(beta.snapshot, overlay_keys={1: newer})
     # What a newer policy would lift is held, not refused.
     for message, reason in (
         (sealed(right, "alpha", key_epoch=9), "epoch"),

@@ -245,6 +245,22 @@ def test_what_a_silent_rendezvous_agent_was_given_goes_another_way(overlay: Over
     assert count(overlay, "rerouted") == 2
 
 
+def test_what_a_rendezvous_agent_drops_of_a_revoked_publisher_is_told_apart(
+    overlay: Overlay,
+) -> None:
+    publisher, carrier = home("Tennis"), carriers("Tennis")[0]
+    other = next(n for n in AGENTS if n not in {*carriers("Tennis"), publisher})
+    overlay.request(f"sub-{other}", "subscribe", "Tennis")
+    overlay.pump()
+    overlay.agents[carrier].policy.deny("world", frozenset({f"pub-{publisher}"}))
+    event = overlay.publish(publisher, "Tennis", EVENT)
+    overlay.pump()
+    assert overlay.delivered() == {}
+    (told,) = overlay.agents[carrier].statistics.last_refusals()
+    named = (told["kind"], told["reason"], told["publication"])
+    assert named == ("carried", "revoked", event)
+
+
 def test_what_is_wanted_survives_a_restart_of_the_rendezvous_agent(overlay: Overlay) -> None:
     first, publisher = carriers("Weather")[0], home("Weather")
     for forgets, reached in ((False, 0), (True, 1)):

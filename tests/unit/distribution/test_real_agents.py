@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -189,8 +190,9 @@ def test_an_agent_that_never_staged_gets_no_lease_that_it_fulfils(
 
 
 def test_an_agent_whose_lease_ended_holds_up_nothing(
-    plane: Plane, heating: Domain, agents: dict[str, RealAgent]
+    plane: Plane, heating: Domain, agents: dict[str, RealAgent], settings: Any
 ) -> None:
+    settings.DRAIN_LIMIT_SECONDS = 0  # an epoch is kept for it no longer than that
     agents["beta"].deaf = True
     gone = timezone.now() - timedelta(seconds=1)
     Recipient.objects.filter(audience="agent:beta").update(leased_until=gone)

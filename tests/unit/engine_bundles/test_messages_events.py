@@ -286,9 +286,10 @@ def test_a_hop_opens_with_the_overlays_key():
 
 
 def test_a_hop_of_an_epoch_that_is_not_held_is_refused():
-    assert reason(open_hop, hop(epoch=3), hop_keys=HOP_KEYS, verify=KEYS) == "epoch"
+    assert reason(open_hop, hop(epoch=3), hop_keys=HOP_KEYS, verify=KEYS) == "epoch-retired"
+    assert reason(open_hop, hop(epoch=6), hop_keys=HOP_KEYS, verify=KEYS) == "epoch"
     odd = pack(b"\x04", b"x" * 40)
-    assert reason(open_hop, odd, hop_keys=HOP_KEYS, verify=KEYS) == "epoch"
+    assert reason(open_hop, odd, hop_keys=HOP_KEYS, verify=KEYS) == "malformed"
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_one_way_holds_one_direction_and_brings_it_late(
 ) -> None:
     far = server.connections[0]
     near_says, far_says = (client, far) if lost == "there" else (far, client)
-    proxy.one_way(lost)  # type: ignore[arg-type]
+    proxy.cut(lost)
     near_says.sendall(b"lost")
     far_says.sendall(b"heard")
     if lost == "there":
@@ -166,7 +166,7 @@ def test_who_connects_during_a_partition_hears_nothing_until_it_is_over(
 def test_an_end_that_is_held_back_comes_after_what_was_said(
     proxy: TcpProxy, server: Listening, client: socket.socket
 ) -> None:
-    proxy.one_way("there")
+    proxy.cut("there")
     client.sendall(b"last words")
     client.close()
     time.sleep(_QUIET)
@@ -210,7 +210,7 @@ def test_reset_ends_all_connections_at_once(
 def test_healing_with_a_reset_forgets_what_was_held(
     proxy: TcpProxy, server: Listening, client: socket.socket
 ) -> None:
-    proxy.one_way("there")
+    proxy.cut("there")
     client.sendall(b"forgotten")
     time.sleep(_QUIET)
     proxy.heal(reset=True)

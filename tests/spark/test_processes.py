@@ -10,8 +10,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -173,26 +172,14 @@ def seen_from_outside(case: Case, cluster: Path, ui: bytes) -> bytes:
     return ui + b"".join(path.read_bytes() for path in files)
 
 
-@contextmanager
-def held(pids: Iterable[int]) -> Iterator[None]:
-    """Stop processes for as long as it takes to look."""
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
-
-
 def kill_executors(case: Case, process: Running, cluster: Cluster, port: int) -> bytes:
     """One before any agent is finished, then one for each that is; they are replaced.
 
     Returns:
-        What the UI says before the last of them, while all hold still: the run cannot end.
+        What the UI says after the last time. Then all of them go: until others have started the
+        run gets no further, and cannot end.
     """
     chance = Chance(f"executors/{SEED}")
-    ui = b""
     for number in range(KILLS):
         finished_agents(case, process, number)
         alive: list[int] = []
@@ -202,12 +189,13 @@ def kill_executors(case: Case, process: Running, cluster: Cluster, port: int) ->
             return bool(alive)
 
         wait_until(there, seconds=120, what="an executor")
-        if number == KILLS - 1:
-            with held(alive):
-                ui = what_the_ui_says(port)
-        os.kill(victim := chance.pick(alive), signal.SIGKILL)
-        wait_gone(victim, seconds=120)
-    return ui
+        victims = alive if number == KILLS - 1 else [chance.pick(alive)]
+        for victim in victims:
+            with suppress(ProcessLookupError):  # a worker has ended one by itself
+                os.kill(victim, signal.SIGKILL)
+        for victim in victims:
+            wait_gone(victim, seconds=120)
+    return what_the_ui_says(port)
 
 
 def test_a_cluster_loses_executors_and_the_driver_and_tells_nobody_a_secret(

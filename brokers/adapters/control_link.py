@@ -392,4 +392,7 @@ class ControlLink:
         self.rejections.append(
             Rejection(self._clock.wall(), what, domain, error.reason, error.message)
         )
-        log(_LOGGER, logging.WARNING, "rejected", what=what, domain=domain, reason=error.reason)
+        # An answer to a question of before a cut or a restart comes late everywhere, and does
+        # nothing: it is no news for whoever sits at a shell.
+        level = logging.INFO if error.reason == "replay" else logging.WARNING
+        log(_LOGGER, level, "rejected", what=what, domain=domain, reason=error.reason)

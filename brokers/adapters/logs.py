@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on standard error; no secrets, no plaintext."""
+"""Structured logs: a JSON object a line, or for people; no secrets, no plaintext."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
 
 _FIELDS = "portcullis_fields"
 
@@ -28,6 +31,26 @@ class JsonLines(logging.Formatter):
             entry["exception"] = record.exc_info[0].__name__
             entry["place"] = _place(record)
         return json.dumps(entry, default=str, ensure_ascii=False)
+
+
+class PlainLines(logging.Formatter):
+    """Writes a record for whoever sits at a shell: `program: rejected (what lease, reason time)`.
+
+    Args:
+        program: what the line begins with.
+    """
+
+    def __init__(self, program: str) -> None:
+        super().__init__()
+        self._program = program
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The event and its fields; of an exception only its type."""
+        fields = dict(getattr(record, _FIELDS, {}))
+        if record.exc_info and record.exc_info[0] is not None:
+            fields["exception"] = record.exc_info[0].__name__
+        told = ", ".join(f"{name} {value}" for name, value in fields.items())
+        return f"{self._program}: {record.getMessage()}{f' ({told})' if told else ''}"
 
 
 def _place(record: logging.LogRecord) -> str:
@@ -65,3 +88,17 @@ def configure(level: str = "INFO") -> None:
     root.handlers[:] = [handler]
     root.propagate = False
     root.setLevel(level)
+
+
+@contextmanager
+def told_to_people(program: str, stream: IO[str]) -> Iterator[None]:
+    """Send warnings and worse of everything below `portcullis` to a stream, in words."""
+    handler = logging.StreamHandler(stream)
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(PlainLines(program))
+    root = logging.getLogger("portcullis")
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from brokers.adapters.logs import told_to_people
 from brokers.policyctl import (
     aliases,
     audit,
@@ -83,7 +84,8 @@ def main(
     try:
         args = parser().parse_args(sys.argv[1:] if arguments is None else arguments)
         output = Output(args.output, out=out, err=err)
-        return _run(args, output, os.environ if environment is None else environment, opener)
+        with told_to_people("policyctl", sys.stderr if err is None else err):
+            return _run(args, output, os.environ if environment is None else environment, opener)
     except Stop as stop:
         if stop.message:
             output.error(stop.message, stop.details)

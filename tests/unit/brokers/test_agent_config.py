@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from brokers.adapters.brokers_file import BrokerConfig, ConfigurationError, TlsConfig
-from brokers.adapters.logs import JsonLines, log, log_failure
+from brokers.adapters.logs import JsonLines, log, log_failure, told_to_people
 from brokers.agent.__main__ import main
 from brokers.agent.config import AgentConfig
 
@@ -138,3 +139,22 @@ def test_logs_are_json_and_say_nothing_of_an_exceptions_text(
     assert (first["event"], first["domain"], first["number"]) == ("hello", "flights", 3)
     assert (second["exception"], second["queue"]) == ("ValueError", "q")
     assert "N14228" not in json.dumps(second)
+
+
+def test_whoever_sits_at_a_shell_is_told_warnings_in_words() -> None:
+    logger, stream = logging.getLogger("portcullis.test"), io.StringIO()
+    logger.setLevel(logging.DEBUG)
+    with told_to_people("policyctl", stream):
+        log(logger, logging.INFO, "applied", domain="flights")
+        log(logger, logging.WARNING, "rejected", what="lease", reason="signature")
+        log(logger, logging.WARNING, "nothing came")
+        try:
+            int("a secret value")
+        except ValueError:
+            log_failure(logger, "failed", domain="flights")
+    log(logger, logging.WARNING, "afterwards")
+    assert stream.getvalue().splitlines() == [
+        "policyctl: rejected (what lease, reason signature)",
+        "policyctl: nothing came",
+        "policyctl: failed (domain flights, exception ValueError)",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -343,7 +344,7 @@ def _answer(rig: Rig, plane: ControlPlane, asked: LeaseRequest) -> None:
     rig.link.step(0)
 
 
-def test_leases_are_asked_for_and_end(rig: Rig) -> None:
+def test_leases_are_asked_for_and_end(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     plane = _plane(rig)
     rig.bundle(1)
     rig.link.step(0)
@@ -354,6 +355,7 @@ def test_leases_are_asked_for_and_end(rig: Rig) -> None:
     plane._lease(ALPHA, asked.nonce, rig.keys)  # replayed
     rig.link.step(0)
     assert [one.reason for one in rig.link.rejections] == ["replay"]
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
     rig.clock.time += 4.9
     rig.link.step(0)
     assert len(rig.requests("lease")) == 1

@@ -16,24 +16,15 @@ from adminapp.identity.models import Domain
 @require_POST
 @in_domain
 @managers_only
-def by_filters(request: HttpRequest, domain: Domain, name: str) -> HttpResponse:
-    """Have the client of a principal ask for the key of each filter; nothing if it does."""
+def change(request: HttpRequest, domain: Domain, name: str, *, by_filters: bool) -> HttpResponse:
+    """Have the client of a principal ask for the key of each filter, or need not ask any more."""
     principal = find(request, domain, name)
-    if filterkeys.read_by_filters(actor=request.user, principal=principal, on=True):
-        messages.success(
-            request, f"{name} has no reading keys from the next epoch on; its client asks for them."
-        )
+    if filterkeys.read_by_filters(actor=request.user, principal=principal, on=by_filters):
+        messages.success(request, _SAID[by_filters].format(name=name))
     return HttpResponseRedirect(reverse("console:principal", args=[domain.name, name]))
 
 
-@require_POST
-@in_domain
-@managers_only
-def by_policies(request: HttpRequest, domain: Domain, name: str) -> HttpResponse:
-    """Give the client of a principal the keys of all that policies let it read again."""
-    principal = find(request, domain, name)
-    if filterkeys.read_by_filters(actor=request.user, principal=principal, on=False):
-        messages.success(
-            request, f"{name} gets the keys of all that policies let it read, without asking."
-        )
-    return HttpResponseRedirect(reverse("console:principal", args=[domain.name, name]))
+_SAID = {
+    True: "{name} has no reading keys from the next epoch on; its client asks for them.",
+    False: "{name} gets the keys of all that policies let it read, without asking.",
+}

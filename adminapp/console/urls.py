@@ -70,8 +70,18 @@ _principals = [
     path("p/<str:name>/edit/", principals.edit, name="principal-edit"),
     path("p/<str:name>/revoke/", revoking.revoke, name="principal-revoke"),
     path("p/<str:name>/appoint/", principals.appoint, name="principal-appoint"),
-    path("p/<str:name>/by-filters/", reading.by_filters, name="principal-by-filters"),
-    path("p/<str:name>/by-policies/", reading.by_policies, name="principal-by-policies"),
+    path(
+        "p/<str:name>/by-filters/",
+        reading.change,
+        {"by_filters": True},
+        name="principal-by-filters",
+    ),
+    path(
+        "p/<str:name>/by-policies/",
+        reading.change,
+        {"by_filters": False},
+        name="principal-by-policies",
+    ),
     path("p/<str:name>/sessions/<int:pk>/end/", rolesessions.end, name="session-end"),
     path(
         "p/<str:name>/appointments/<int:pk>/end/",

@@ -126,7 +126,7 @@ def test_a_revocation_with_spark_while_events_flow(site: Site) -> None:
         uid = site.call("revoke", REVOKED)
         wait_until(
             lambda: "notice-applied" in site.call("revocation", uid)["kinds"],
-            seconds=90, what="the notice to be applied",
+            seconds=30, what="the notice to be applied",
         )  # fmt: skip
         got = len(readers[REVOKED].numbers)
         found = wait_complete(site, uid)

@@ -29,7 +29,6 @@ SHARED = {
 FIRST = (
     "spark",
     "test_faults",
-    "test_splits",
     "stack",
     "postgresql",
     "test_distribution_revocation",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -167,20 +168,24 @@ def test_a_composite_destination_sends_nothing_to_others(rendered: Rendered) -> 
         assert beta.receive(timeout=0.5) is None
 
 
+def _send_without_end(client: StompClient) -> None:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        client._socket.sendall(b"x" * 2**20)
+
+
 def test_too_large_a_frame_and_endless_headers_are_refused(rendered: Rendered) -> None:
     with rendered.client("p-1") as client:
         assert client.connect().command == "CONNECTED"
         with contextlib.suppress(OSError):
             answer = client.send("pc.in.alpha.flights", b"x" * (17 * 2**20))
             assert answer.command == "ERROR"
-    with rendered.client("p-1") as endless:
-        stream = endless._socket
-        sent = 0
-        with contextlib.suppress(OSError):
-            for _ in range(64):
-                stream.sendall(b"x" * 2**20)
-                sent += 1
-        assert sent < 64
+    # Buffers and a busy broker swallow any number of bytes; that it ends is what counts.
+    with (
+        rendered.client("p-1") as endless,
+        pytest.raises((ConnectionError, ssl.SSLError)),
+    ):
+        _send_without_end(endless)
     with rendered.client("p-1") as silent:
         silent._socket.settimeout(PATIENCE)
         assert silent._socket.recv(1) == b""  # closed, for it never said anything

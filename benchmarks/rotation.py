@@ -21,6 +21,7 @@ from typing import Any
 
 from benchmarks.fleet import Fleet
 from benchmarks.members import KEY, organise
+from brokers.control.lease import READS
 from brokers.ports import Outgoing
 from policyengine.bundles.addresses import audience, control_queue
 from policyengine.primitives.canonical import b64
@@ -58,7 +59,9 @@ class Rotation:
         from tests.support.audiences import Audience
 
         anchors = get_authority().anchors()
-        self._agents = {name: Audience(audience("agent", name), anchors) for name in fleet.names}
+        self._agents = {
+            name: Audience(audience("agent", name), anchors, reads=READS) for name in fleet.names
+        }
         self._fleet = fleet
         self._queues: dict[str, list[bytes]] = defaultdict(list)
         self._bytes = Counter[str]()

@@ -6,7 +6,7 @@ Every handler may run twice, and in two processes at once, without harm.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from adminapp.core.authority import AuthorityUnavailable
@@ -15,12 +15,17 @@ from adminapp.identity import selectors
 from adminapp.identity import services as identity
 from adminapp.outbox import relay
 from adminapp.outbox import services as outbox
+from adminapp.outbox.models import OutboxRow
 from adminapp.webhooks import services as webhooks
 from brokers.ports import Outgoing, TransportError
 from tasks import activity, recompute
 from tasks.transport import URGENT_HEADERS, Sender, shared_sender
 
 log = logging.getLogger("portcullis.work")
+
+REBUILD = "rebuild"
+TOGETHER = 50
+"""So many bundles are made again at once: few enough to be over before the sweep."""
 
 SenderFactory = Callable[[], Sender]
 Beat = Callable[[], None]
@@ -31,19 +36,38 @@ def work(key: str, *, sender: SenderFactory = shared_sender) -> bool:
     row = outbox.claim_key(key=key)
     if row is None:
         return False
+    rows = [row, *_alike(row)]
+    payload = _together(rows) if row.topic == REBUILD else row.payload
     try:
-        handle(row.topic, row.payload, sender=sender, beat=lambda: relay.touch(key=key))
+        handle(row.topic, payload, sender=sender, beat=lambda: relay.touch(key=key))
     except (TransportError, AuthorityUnavailable) as error:
         log.warning("work on a row of topic %s waits: %s", row.topic, type(error).__name__)
-        outbox.postpone(row=row, error=f"{type(error).__name__}: {error}")
+        for each in rows:
+            outbox.postpone(row=each, error=f"{type(error).__name__}: {error}")
         return True
     except Exception as error:
         # Whatever broke, the row must not stay claimed: it is tried again later and later.
         log.exception("work on a row of topic %s failed", row.topic)
-        outbox.retry(row=row, error=f"{type(error).__name__}: {error}")
+        for each in rows:
+            outbox.retry(row=each, error=f"{type(error).__name__}: {error}")
         return True
-    outbox.done(row=row)
+    for each in rows:
+        outbox.done(row=each)
     return True
+
+
+def _alike(row: OutboxRow) -> list[OutboxRow]:
+    """Bundles of the same domain that are to be made again too: to read a domain takes longer
+    than to make one of its bundles.
+    """
+    topic, domain, *others = row.key.split(":")
+    if topic != REBUILD or len(others) < 2:
+        return []
+    return outbox.claim(topics=[REBUILD], prefix=f"{REBUILD}:{domain}:", limit=TOGETHER)
+
+
+def _together(rows: Iterable[OutboxRow]) -> dict[str, Any]:
+    return {"bundles": [row.payload["bundle"] for row in rows]}
 
 
 def handle(topic: str, payload: Mapping[str, Any], *, sender: SenderFactory, beat: Beat) -> None:
@@ -58,7 +82,7 @@ def _compile(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) ->
 
 
 def _rebuild(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) -> None:
-    services.rebuild(payload["bundle"])
+    services.rebuild(payload["bundles"])
 
 
 def _push(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> None:
@@ -116,7 +140,7 @@ def _webhook(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) ->
 
 _HANDLERS: Mapping[str, Callable[[Mapping[str, Any], SenderFactory, Beat], None]] = {
     "compile": _compile,
-    "rebuild": _rebuild,
+    REBUILD: _rebuild,
     "push": _push,
     "notice": _notice,
     "filter-key": _filter_key,

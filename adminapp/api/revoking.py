@@ -158,7 +158,7 @@ def _agreement(user: Any, wanted: Mapping[str, Any]) -> Target:
 
 def _first_of_agent(user: Any, wanted: Mapping[str, Any]) -> Target:
     agent = _agent(user, wanted)
-    domains = list(domains_of_agent(agent).order_by("name"))
+    domains = domains_of_agent(agent)
     if not domains:
         raise Invalid.at("/agent", f"`{agent.name}` serves no domain; banning it is enough")
     return endings.agents(agent, domains[:1])[0]

@@ -49,7 +49,7 @@ def revoke(request: HttpRequest, domain: Domain) -> HttpResponse:
 def revoke_agent(request: HttpRequest, name: str) -> HttpResponse:
     """The same of an agent, in every domain that it serves; for operators."""
     agent = get_object_or_404(selectors.agents(request.user), name=name)
-    domains = list(domains_of_agent(agent).order_by("name"))
+    domains = domains_of_agent(agent)
     if not domains:
         messages.info(request, f"{agent.name} serves no domain; banning it is enough.")
         return HttpResponseRedirect(reverse("console:agent", args=[agent.name]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
@@ -113,18 +114,21 @@ def _follow_up(snapshot: Snapshot) -> None:
         rollouts.request_advance(domain)
 
 
-def rebuild(bundle_id: int) -> None:
-    """Make a bundle again so that it stands alone, for an audience that holds something else."""
-    old = Bundle.objects.select_related("domain").defer("message").filter(pk=bundle_id).first()
-    if old is None or _another_follows(old):
-        return
-    snapshot = _snapshot(old.domain_id)
-    for job in _jobs(snapshot, stages.views(old.domain, snapshot.domain)):
-        if job.address == old.audience:
-            try:
-                _replace(snapshot, job, old)
-            except RevisionRefused:
-                numbering.overtake(old.domain_id, snapshot.domain.revision)
+def rebuild(bundle_ids: Collection[int]) -> None:
+    """Make bundles again so that they stand alone, for audiences that hold something else."""
+    found = Bundle.objects.select_related("domain").defer("message").filter(pk__in=bundle_ids)
+    by_domain: dict[Domain, dict[str, Bundle]] = defaultdict(dict)
+    for old in found.order_by("domain", "revision"):
+        if not _another_follows(old):
+            by_domain[old.domain][old.audience] = old
+    for domain, wanted in by_domain.items():
+        snapshot = _snapshot(domain.pk)
+        views = stages.views(domain, snapshot.domain)
+        try:
+            for job in _jobs(snapshot, views, only=wanted.keys()):
+                _replace(snapshot, job, wanted[job.address])
+        except RevisionRefused:
+            numbering.overtake(domain.pk, snapshot.domain.revision)
 
 
 def _another_follows(old: Bundle) -> bool:
@@ -185,21 +189,30 @@ def _read(domain: Domain) -> Snapshot:
     )
 
 
-def _jobs(snapshot: Snapshot, views: stages.Views) -> Iterator[Job]:
+def _jobs(
+    snapshot: Snapshot, views: stages.Views, *, only: Collection[str] | None = None
+) -> Iterator[Job]:
     """Agents first: they enforce, and publishers must not be ahead of them.
 
-    One after the other, so that agents do not wait for what clients' keys cost to make.
+    One after the other, so that agents do not wait for what clients' keys cost to make. `only`
+    are addresses; None is everybody.
     """
     for comparator in snapshot.comparators:
         # Before anybody: what nobody can compare waits.
+        address = addresses.audience("comparator", comparator.name)
+        if only is not None and address not in only:
+            continue
         yield Job(
-            addresses.audience("comparator", comparator.name),
+            address,
             comparator.sealing_key,
             contents.comparator_content(snapshot, comparator),
         )
     for agent in snapshot.domain.agents:
+        address = addresses.audience("agent", agent.name)
+        if only is not None and address not in only:
+            continue
         yield Job(
-            addresses.audience("agent", agent.name),
+            address,
             agent.sealing_key,
             contents.agent_content(_seen(snapshot, views.of(agent.name)), agent),
             _fingerprint(snapshot, views, agent.name),
@@ -207,9 +220,10 @@ def _jobs(snapshot: Snapshot, views: stages.Views) -> Iterator[Job]:
         )
     told = _seen(snapshot, views.clients)
     for subject in told.domain.subjects:
-        if subject.homes:
+        address = addresses.audience("client", subject.handle)
+        if subject.homes and (only is None or address in only):
             yield Job(
-                addresses.audience("client", subject.handle),
+                address,
                 subject.sealing_key,
                 contents.client_content(told, subject),
             )

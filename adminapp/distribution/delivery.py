@@ -59,7 +59,11 @@ def _notices_of(revocation_id: int) -> str:
 
 
 def restart(bundle: Bundle) -> None:
-    """Send a bundle again to an audience that shows it does not hold it."""
+    """Send a bundle again to an audience that shows it does not hold it, unless that waits
+    already: when much is to be done, asking again would be more of it.
+    """
+    if relay.waiting(prefix=_rebuild_of(bundle)):
+        return
     Bundle.objects.filter(pk=bundle.pk).update(state=Bundle.State.BUILT, sent_at=timezone.now())
     request_rebuild(bundle)
 
@@ -67,7 +71,12 @@ def restart(bundle: Bundle) -> None:
 def request_rebuild(bundle: Bundle) -> None:
     """Have a bundle sealed anew so that it stands alone, and sent."""
     stamp = int(timezone.now().timestamp())
-    outbox.put(topic="rebuild", key=f"rebuild:{bundle.pk}:{stamp}", payload={"bundle": bundle.pk})
+    key = f"{_rebuild_of(bundle)}{stamp}"
+    outbox.put(topic="rebuild", key=key, payload={"bundle": bundle.pk})
+
+
+def _rebuild_of(bundle: Bundle) -> str:
+    return f"rebuild:{bundle.domain_id}:{bundle.pk}:"
 
 
 def bundle_parcels(bundle_id: int) -> list[Parcel]:

@@ -7,7 +7,8 @@ overtaken is signed anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -18,7 +19,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from adminapp.core.authority import get_authority
-from adminapp.distribution import boundaries, delivery, reports
+from adminapp.distribution import boundaries, delivery, recipients, reports
 from adminapp.distribution.models import Bundle, Notice, Recipient
 from adminapp.distribution.recipients import Audience
 from adminapp.identity.models import Domain
@@ -29,7 +30,28 @@ from policyengine.bundles.framing import Request
 # holds back bundles but lets leases through would keep an old policy in force for ever.
 GRACE = timedelta(seconds=15)
 
-Minimum = dict[str, int]
+
+@dataclass(frozen=True)
+class Demand:
+    """What a lease says of one domain.
+
+    Args:
+        row: primary key of the recipient's row.
+        seconds: how long the lease is.
+        minimum_revision: the audience may act on no older one.
+        minimum_notice: it must have applied every notice up to this one.
+    """
+
+    row: int
+    seconds: int
+    minimum_revision: int
+    minimum_notice: int
+
+
+Demands = Mapping[str, Demand]
+"""By the domain's name."""
+Served = Mapping[str, Collection[Domain]]
+"""Domains by the address of who may hear of them."""
 
 
 @dataclass(frozen=True)
@@ -47,114 +69,164 @@ class Granted:
     trusted: int
 
 
-def grant(asked: Audience, request: Request) -> Granted | None:
-    """The lease for a request, or None when this audience gets none.
+@dataclass(frozen=True)
+class Wish:
+    """A question for a lease whose signature was checked."""
+
+    asked: Audience
+    request: messages.LeaseRequest
+
+
+def read(asked: Audience, request: Request) -> Wish:
+    """Check a question for a lease.
 
     Raises:
         RejectedError: the request does not verify.
     """
-    wish = messages.verify_lease_request(request, asked.verify_key)
+    return Wish(asked, messages.verify_lease_request(request, asked.verify_key))
+
+
+def grant(wishes: Sequence[Wish]) -> list[Granted | None]:
+    """The lease for each of some questions, in their order; None for whom there is none.
+
+    Together they cost little more than one of them: what they say and what is demanded of them is
+    read and written at once.
+    """
+    served = recipients.served(wish.asked for wish in wishes)
     # A request of somebody banned or revoked is read, but never answered.
-    every = {domain.name: domain for domain in asked.domains}
-    if not every:
-        return None
-    reports.record_held(
-        asked.address, every, wish.held, at=wish.at, reads=wish.reads, root=wish.root
+    asking = [wish for wish in wishes if served[wish.asked.address]]
+    if not asking:
+        return [None] * len(wishes)
+    reports.record_held(_report(wish, served[wish.asked.address]) for wish in asking)
+    signed = _signed(asking, served)
+    _mend(served)
+    found = dict(zip(map(id, asking), signed, strict=True))
+    return [found.get(id(wish)) for wish in wishes]
+
+
+def _report(wish: Wish, domains: Iterable[Domain]) -> reports.Report:
+    request = wish.request
+    return reports.Report(
+        wish.asked.address,
+        {domain.name: domain for domain in domains},
+        request.held,
+        at=request.at,
+        reads=request.reads,
+        root=request.root,
     )
-    domains = _current(every)
-    signed = _signed(asked, wish.nonce, domains)
-    _note_leased(asked.address, domains)
-    _mend(asked.address, every)
-    return None if signed is None else Granted(*signed, trusted=wish.root)
 
 
-def _current(domains: Mapping[str, Domain]) -> dict[str, Domain]:
-    """Without those of which agents hold what has lapsed since.
+def _signed(wishes: Sequence[Wish], served: Served) -> list[Granted | None]:
+    """Signed, sealed and noted."""
+    found: list[Granted | None] = [None] * len(wishes)
+    current = demands(served)
+    open_ = [number for number, wish in enumerate(wishes) if current.get(wish.asked.address)]
+    while open_:
+        root = get_authority().anchors().root_version
+        sealed = {
+            number: _seal(wishes[number], current[wishes[number].asked.address], root)
+            for number in open_
+        }
+        # INVARIANT: all of it is read again, who may still hear of what as well.
+        again = recipients.find_all({wishes[number].asked.address for number in open_})
+        held, current = current, demands(recipients.served(again.values()))
+        done = []
+        for number, lease in sealed.items():
+            address = wishes[number].asked.address
+            if current.get(address) == held[address]:
+                found[number] = Granted(lease, root, wishes[number].request.root)
+                done.append(address)
+        _note_leased(demand for address in done for demand in held[address].values())
+        open_ = [
+            number
+            for number in open_
+            if found[number] is None and current.get(wishes[number].asked.address)
+        ]
+    return found
+
+
+def _seal(wish: Wish, demanded: Demands, root: int) -> bytes:
+    authority = get_authority()
+    lease = messages.Lease(
+        audience=wish.asked.address,
+        nonce=wish.request.nonce,
+        time=timezone.now().timestamp(),
+        seconds={name: demand.seconds for name, demand in demanded.items()},
+        domains={
+            name: {
+                "minimum_revision": demand.minimum_revision,
+                "minimum_notice": demand.minimum_notice,
+            }
+            for name, demand in demanded.items()
+        },
+        root=root,
+    )
+    return messages.seal_lease(
+        lease,
+        sign=lambda context, payload: authority.sign("lease", context, payload),
+        recipient=wish.asked.sealing_key,
+    )
+
+
+def demands(served: Served) -> dict[str, Demands]:
+    """What a lease must demand now of each audience, for each domain that it may hear of.
 
     INVARIANT: a right that ends by itself is enforced no later than `GRACE` and one lease after
     its end, though nobody should compile: no lease is given on what grants more than it should.
     """
-    late = boundaries.overdue([domain.pk for domain in domains.values()], timezone.now() - GRACE)
-    return {name: domain for name, domain in domains.items() if domain.pk not in late}
-
-
-def _signed(asked: Audience, nonce: str, domains: Mapping[str, Domain]) -> tuple[bytes, int] | None:
-    demanded = minimums(asked.address, domains)
-    while demanded:
-        signed = _seal(asked, nonce, domains, demanded)
-        overtaken = minimums(asked.address, domains)
-        if overtaken == demanded:
-            return signed
-        demanded = overtaken
-    return None
-
-
-def _seal(
-    asked: Audience, nonce: str, domains: Mapping[str, Domain], demanded: Mapping[str, Minimum]
-) -> tuple[bytes, int]:
-    authority = get_authority()
-    root = authority.anchors().root_version
-    lease = messages.Lease(
-        audience=asked.address,
-        nonce=nonce,
-        time=timezone.now().timestamp(),
-        seconds={name: domains[name].lease_seconds for name in demanded},
-        domains=demanded,
-        root=root,
-    )
-    sealed = messages.seal_lease(
-        lease,
-        sign=lambda context, payload: authority.sign("lease", context, payload),
-        recipient=asked.sealing_key,
-    )
-    return sealed, root
-
-
-def minimums(address: str, domains: Mapping[str, Domain]) -> dict[str, Minimum]:
-    """What a lease for this audience must demand now, for each domain with a bundle for it."""
-    mine = {"audience": address, "domain": OuterRef("pk")}
+    domains = {domain.pk: domain for each in served.values() for domain in each}
+    late = boundaries.overdue(domains.keys(), timezone.now() - GRACE)
+    mine = {"audience": OuterRef("audience"), "domain": OuterRef("domain")}
     # The newest revision that had its time to arrive.
     ripe = Bundle.objects.filter(**mine, built_at__lt=timezone.now() - GRACE)
-    found = Domain.objects.filter(pk__in=[domain.pk for domain in domains.values()]).values_list(
-        "name",
-        _one(Recipient.objects.filter(**mine), "minimum_revision"),
+    rows = Recipient.objects.filter(audience__in=served.keys(), domain__in=domains.keys() - late)
+    told = rows.order_by("domain__name").values_list(
+        "audience",
+        "domain",
+        "pk",
+        "minimum_revision",
         _one(ripe.order_by("-revision"), "revision"),
         _one(Notice.objects.filter(**mine).order_by("-number"), "number"),
     )
-    return {
-        name: {"minimum_revision": max(floor, ripe), "minimum_notice": notice}
-        for name, floor, ripe, notice in found.order_by("pk")
-    }
+    found: dict[str, dict[str, Demand]] = {address: {} for address in served}
+    for address, pk, row, floor, newest, notice in told:
+        domain = domains[pk]
+        if domain in served[address]:
+            demand = Demand(row, domain.lease_seconds, max(floor, newest), notice)
+            found[address][domain.name] = demand
+    return {**found}
 
 
 def _one(rows: QuerySet[Any], column: str) -> Combinable:
     return Coalesce(Subquery(rows.values(column)[:1]), 0)
 
 
-def _note_leased(address: str, domains: Mapping[str, Domain]) -> None:
+def _note_leased(given: Iterable[Demand]) -> None:
     now = timezone.now()
-    by_length: dict[int, list[Domain]] = {}
-    for domain in domains.values():
-        by_length.setdefault(domain.lease_seconds, []).append(domain)
-    for seconds, alike in by_length.items():
-        Recipient.objects.filter(audience=address, domain__in=alike).update(
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for demand in given:
+        by_length[demand.seconds].append(demand.row)
+    for seconds, rows in by_length.items():
+        Recipient.objects.filter(pk__in=rows).update(
             leased_until=now + timedelta(seconds=seconds),
             leased_since=Case(When(leased_until__gte=now, then="leased_since"), default=now),
         )
 
 
-def _mend(address: str, domains: Mapping[str, Domain]) -> None:
-    """Send again what an audience shows that it lacks: it lost its state, or a message was lost."""
+def _mend(served: Served) -> None:
+    """Send again what audiences show that they lack: one lost its state, or a message was lost."""
     late = timezone.now() - delivery.RESEND_AFTER
-    mine = {"audience": address, "domain": OuterRef("domain")}
+    mine = {"audience": OuterRef("audience"), "domain": OuterRef("domain")}
     held = Subquery(Recipient.objects.filter(**mine).values("revision")[:1])
     newer = Bundle.objects.filter(
-        audience=address, domain__in=domains.values(), revision__gt=held
+        audience__in=served.keys(),
+        domain__in={domain.pk for each in served.values() for domain in each},
+        revision__gt=held,
     ).defer("message")
-    newest = {bundle.domain_id: bundle for bundle in newer.order_by("revision")}
-    for bundle in newest.values():
+    newest = {(bundle.audience, bundle.domain_id): bundle for bundle in newer.order_by("revision")}
+    for (address, pk), bundle in newest.items():
         # One that was rejected waits for a newer one; one just sent may still be on its way.
-        if bundle.state == Bundle.State.REJECTED:
+        if bundle.state == Bundle.State.REJECTED or pk not in {each.pk for each in served[address]}:
             continue
         if bundle.state == Bundle.State.APPLIED or (bundle.sent_at and bundle.sent_at < late):
             delivery.restart(bundle)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from adminapp.distribution import serving
 from adminapp.distribution.models import Comparator, Recipient
@@ -32,26 +33,47 @@ class Audience:
     @cached_property
     def domains(self) -> tuple[Domain, ...]:
         """The domains it may hear of; none once it is banned or revoked."""
-        if isinstance(self.row, Agent):
-            return tuple(serving.domains_of_agent(self.row))
-        if isinstance(self.row, Comparator):
-            return tuple(self.row.domains.order_by("name"))
-        return (self.row.domain,) if self.row.state == Principal.State.ACTIVE else ()
+        return served([self])[self.address]
 
 
 def find(address: str) -> Audience | None:
     """The audience of an address, if it exists and registered its keys."""
-    kind, _, name = address.partition(":")
-    row: Agent | Principal | Comparator | None
-    if kind == "agent":
-        row = Agent.objects.select_related("overlay").filter(name=name).first()
-    elif kind == "comparator":
-        row = Comparator.objects.filter(name=name).first()
-    else:
-        row = Principal.objects.select_related("domain").filter(handle=name).first()
-    if kind not in {"agent", "client", "comparator"} or row is None or not row.verify_key:
-        return None
-    return Audience(address, row)
+    return find_all([address]).get(address)
+
+
+def find_all(addresses: Collection[str]) -> dict[str, Audience]:
+    """The audiences of these addresses that exist and registered their keys."""
+    names: dict[str, list[str]] = {"agent": [], "client": [], "comparator": []}
+    for address in addresses:
+        kind, _, name = address.partition(":")
+        names.get(kind, []).append(name)
+    rows: dict[str, Agent | Principal | Comparator] = {
+        **_named("agent", Agent.objects.filter(name__in=names["agent"]).select_related("overlay")),
+        **_named("comparator", Comparator.objects.filter(name__in=names["comparator"])),
+    }
+    clients = Principal.objects.filter(handle__in=names["client"]).select_related("domain")
+    rows |= {f"client:{row.handle}": row for row in clients}
+    return {address: Audience(address, row) for address, row in rows.items() if row.verify_key}
+
+
+def _named(kind: str, rows: Iterable[Agent] | Iterable[Comparator]) -> dict[str, Any]:
+    return {f"{kind}:{row.name}": row for row in rows}
+
+
+def served(audiences: Iterable[Audience]) -> dict[str, tuple[Domain, ...]]:
+    """Of each address the domains that it may hear of; none once it is banned or revoked."""
+    rows = {each.address: each.row for each in audiences}
+    agents = [row for row in rows.values() if isinstance(row, Agent)]
+    by_agent = serving.domains_of_agents(agents) if agents else {}
+    found: dict[str, tuple[Domain, ...]] = {}
+    for address, row in rows.items():
+        if isinstance(row, Agent):
+            found[address] = tuple(by_agent[row.pk])
+        elif isinstance(row, Comparator):
+            found[address] = tuple(row.domains.order_by("name"))
+        else:
+            found[address] = (row.domain,) if row.state == Principal.State.ACTIVE else ()
+    return found
 
 
 def sealing_keys(addresses: Collection[str]) -> dict[str, bytes]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Case, F, Min, Q, Value, When
 from django.utils import timezone
 
 from adminapp.audit import selectors as audit_selectors
@@ -23,6 +25,7 @@ State = Recipient.State
 STRAY = "bundle.refused"
 CONTRADICTED = "acknowledgement.contradicted"
 STRAY_PAUSE = timedelta(minutes=1)
+_NOTHING: Final[Mapping[str, Any]] = {"revision": 0, "digest": "", "notice": 0, "epochs": {}}
 
 
 def acknowledge(sender: Audience, request: Request) -> None:
@@ -39,45 +42,128 @@ def acknowledge(sender: Audience, request: Request) -> None:
     taken = take(domain, ack)
     if taken or (ack.what == "bundle" and ack.status == "applied"):
         # Also where nothing like that was built: what it says of itself is then shown as untrue.
-        record_held(sender.address, {domain.name: domain}, ack.held, at=ack.at)
+        record_held([Report(sender.address, {domain.name: domain}, ack.held, at=ack.at)])
     # That something arrived is shown; whoever waits, waits for it to be in force.
     if taken and ack.status != "received":
         _wake(domain)
 
 
-def record_held(
-    address: str,
-    domains: Mapping[str, Domain],
-    held: Mapping[str, Mapping[str, Any]],
-    *,
-    at: int,
-    reads: Sequence[str] | None = None,
-    root: int | None = None,
-) -> None:
-    """Keep what an audience says it holds of these domains, unless it said so before.
+@dataclass(frozen=True)
+class Report:
+    """What an audience says of itself, in a message whose signature was checked.
 
-    `reads` is what it says that it can read and `root` the root that it trusts; acknowledgements
-    (None) do not speak of them.
+    Args:
+        address: who.
+        domains: the domains that it may speak of, by name.
+        held: what it says that it holds of each.
+        at: when it said so, by its own clock, in seconds since 1970.
+        reads: forms of bundles that it can read; None where the message does not speak of it.
+        root: version of the root that it trusts; None where the message does not speak of it.
     """
-    for name, domain in domains.items():
-        row = recipient(address, domain)
-        row.domain = domain
-        # A report that is older than the last one was replayed or overtaken on the way.
-        if at < row.reported_at:
-            continue
-        said = {
-            "reads": row.reads if reads is None else [*reads],
-            "root_version": row.root_version if root is None else root,
-        }
-        _store(row, held.get(name), at, said)
+
+    address: str
+    domains: Mapping[str, Domain]
+    held: Mapping[str, Mapping[str, Any]]
+    at: int
+    reads: Sequence[str] | None = None
+    root: int | None = None
 
 
-def _store(
-    row: Recipient, report: Mapping[str, Any] | None, at: int, said: Mapping[str, Any]
-) -> None:
-    held = report or {"revision": 0, "digest": "", "notice": 0, "epochs": {}}
+@dataclass(frozen=True)
+class _Statement:
+    """A report's part about one domain, beside the row that keeps what was said before."""
+
+    row: Recipient
+    held: Mapping[str, Any]
+    at: int
+    said: Mapping[str, Any]
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it says what is known; most do, one every few seconds of each agent."""
+        row, held = self.row, self.held
+        epochs = {str(number): state for number, state in held["epochs"].items()}
+        return (
+            # What could not be believed is looked at again: it may have been built since.
+            row.state == _state(row, held, believed=True)
+            and (row.revision, row.digest) == (held["revision"], held["digest"])
+            and (row.revision > 0 or not row.digest)
+            and (row.notice, row.epochs) == (held["notice"], epochs)
+            and (row.state == State.REJECTED or not row.reason)
+            and all(getattr(row, name) == value for name, value in self.said.items())
+            # Rows of earlier releases lack what their bundle's keys are.
+            and (bool(row.keys) or not row.audience.startswith("agent:"))
+        )
+
+
+def record_held(reports: Iterable[Report]) -> None:
+    """Keep what audiences say that they hold, where they did not say so before."""
+    told = _statements(reports)
+    for each in _news(told):
+        _store(each)
+    # One that was overtaken by its own acknowledgement is sent for nothing.
+    unsettled = _unsettled(told)
+    for each in told:
+        oldest = unsettled.get((each.row.audience, each.row.domain_id))
+        if oldest is not None and oldest <= each.held["revision"] and each.repeats:
+            _settle(each.row, each.held)
+
+
+def _statements(reports: Iterable[Report]) -> list[_Statement]:
+    """Without those that are older than the last one: they were replayed, or overtaken."""
+    listed = list(reports)
+    domains = {domain.pk for report in listed for domain in report.domains.values()}
+    known = Recipient.objects.filter(
+        audience__in={report.address for report in listed}, domain__in=domains
+    )
+    rows = {(row.audience, row.domain_id): row for row in known}
+    found = []
+    for report in listed:
+        for name, domain in report.domains.items():
+            row = rows.get((report.address, domain.pk)) or recipient(report.address, domain)
+            row.domain = domain
+            if report.at < row.reported_at:
+                continue
+            said = {
+                "reads": row.reads if report.reads is None else [*report.reads],
+                "root_version": row.root_version if report.root is None else report.root,
+            }
+            found.append(_Statement(row, report.held.get(name) or _NOTHING, report.at, said))
+    return found
+
+
+def _news(told: Iterable[_Statement]) -> list[_Statement]:
+    """Those that say something new; of the others it is noted that they were seen."""
+    fresh, alike = [], defaultdict(list)
+    for each in told:
+        if each.repeats:
+            alike[each.at, each.row.reported_at].append(each)
+        else:
+            fresh.append(each)
+    for (at, before), group in alike.items():
+        # What was read above must still be so: another process may take messages in as well.
+        same = Recipient.objects.filter(pk__in=[each.row.pk for each in group], reported_at=before)
+        if same.update(last_seen=timezone.now(), reported_at=at) < len(group):
+            fresh += group
+    return fresh
+
+
+def _unsettled(told: Iterable[_Statement]) -> dict[tuple[str, int], int]:
+    """The oldest revision that each of them has not acknowledged."""
+    rows = {(each.row.audience, each.row.domain_id) for each in told}
+    found = Bundle.objects.filter(
+        audience__in={audience for audience, _ in rows},
+        domain__in={domain for _, domain in rows},
+        state__in=delivery.UNACKNOWLEDGED,
+    )
+    oldest = found.order_by().values("audience", "domain_id").annotate(first=Min("revision"))
+    return {(row["audience"], row["domain_id"]): row["first"] for row in oldest}
+
+
+def _store(told: _Statement) -> None:
+    row, held = told.row, told.held
     believed = history.proven(row, held)
-    news = _write(row, held, at, said, believed=believed)
+    news = _write(row, held, told.at, told.said, believed=believed)
     if believed:
         _settle(row, held)
     elif news:
@@ -92,7 +178,7 @@ def _write(
 
     `said` are columns that hold what it says beside that.
     """
-    state = _state(row, held, believed)
+    state = _state(row, held, believed=believed)
     columns = {
         "notice": held["notice"],
         "epochs": held["epochs"],
@@ -144,7 +230,7 @@ def _settle(row: Recipient, held: Mapping[str, Any]) -> None:
     )
 
 
-def _state(row: Recipient, held: Mapping[str, Any], believed: bool) -> str:
+def _state(row: Recipient, held: Mapping[str, Any], *, believed: bool) -> str:
     if not believed:
         return State.CONTRADICTS
     behind = held["revision"] < row.domain.revision

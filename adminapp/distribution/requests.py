@@ -7,6 +7,8 @@ verified under the registered key, and nothing in it can stop the process.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from adminapp.distribution import decisionlogs, filterrequests, leases, recipients, reports, roots
 from policyengine.bundles import addresses, messages
@@ -15,40 +17,106 @@ from policyengine.errors import DecodeError, PortcullisError, RejectedError
 log = logging.getLogger("portcullis.requests")
 
 
-def answer_request(data: bytes) -> list[tuple[str, bytes]]:
-    """What to send, and on which queue, in answer to one message; often nothing."""
+Answers = list[tuple[str, bytes]]
+"""What to send, each with the queue that it goes to."""
+
+
+class UnknownError(PortcullisError):
+    """Nobody has this address."""
+
+
+def answer_request(data: bytes) -> Answers:
+    """What to send in answer to one message; often nothing."""
+    ((_, answers),) = (each for group in answer_requests([data]) for each in group)
+    return answers
+
+
+def answer_requests(batch: Sequence[bytes]) -> Iterator[list[tuple[int, Answers]]]:
+    """Answer messages; gives groups of (place in the batch, what to send) as they are done.
+
+    Leases come first and together, since whoever asked must not wait for what others report.
+    """
+    decoded = [_decoded(data) for data in batch]
+    senders = recipients.find_all({request.audience for request in decoded if request})
+    asking: dict[int, leases.Wish] = {}
+    others: list[tuple[int, messages.Request]] = []
+    unheard: list[tuple[int, Answers]] = []
+    for place, request in enumerate(decoded):
+        if request is not None and request.kind != "lease":
+            others.append((place, request))
+        elif request is not None and (wish := _wish(senders.get(request.audience), request)):
+            asking[place] = wish
+        else:
+            unheard.append((place, []))
+    if asking:
+        granted = _granted(list(asking.values()))
+        unheard += zip(asking, map(_leased, asking.values(), granted), strict=True)
+    if unheard:
+        yield unheard
+    for place, request in others:
+        _take(request)
+        yield [(place, [])]
+
+
+def _decoded(data: bytes) -> messages.Request | None:
     try:
-        request = messages.decode_request(data)
+        return messages.decode_request(data)
     except DecodeError:
         log.warning("a request was malformed")
-        return []
-    sender = recipients.find(request.audience)
-    if sender is None:
-        log.warning("a request came from an unknown audience")
-        return []
+        return None
+
+
+def _wish(sender: recipients.Audience | None, request: messages.Request) -> leases.Wish | None:
+    with _refusing(request):
+        return leases.read(_known(sender), request)
+    return None
+
+
+def _granted(wishes: Sequence[leases.Wish]) -> list[leases.Granted | None]:
+    """One that cannot be answered does not take the others with it."""
     try:
-        return _answer(sender, request)
+        return leases.grant(wishes)
+    except PortcullisError:
+        if len(wishes) == 1:
+            log.warning("a request of %s could not be answered", wishes[0].asked.address)
+            return [None]
+    return [each for wish in wishes for each in _granted([wish])]
+
+
+def _leased(wish: leases.Wish, lease: leases.Granted | None) -> Answers:
+    if lease is None:
+        return []
+    lacking = roots.after(lease.trusted) if lease.root > lease.trusted else []
+    answer = messages.encode_control("lease", "", lease.sealed)
+    queue = addresses.control_queue(wish.asked.address)
+    return [(queue, body) for body in (*lacking, answer)]
+
+
+def _take(request: messages.Request) -> None:
+    """Take in what needs no answer; its sender as it is at this moment."""
+    with _refusing(request):
+        sender = _known(recipients.find(request.audience))
+        if request.kind == "ack":
+            reports.acknowledge(sender, request)
+        elif request.kind == "decisions":
+            decisionlogs.accept(sender, request)
+        else:
+            filterrequests.accept(sender, request)
+
+
+def _known(sender: recipients.Audience | None) -> recipients.Audience:
+    if sender is None:
+        raise UnknownError("a request came from an unknown audience")
+    return sender
+
+
+@contextmanager
+def _refusing(request: messages.Request) -> Iterator[None]:
+    try:
+        yield
+    except UnknownError as error:
+        log.warning("%s", error)
     except RejectedError as error:
         log.warning("a request of %s was refused: %s", request.audience, error.reason)
     except PortcullisError:
         log.warning("a request of %s could not be answered", request.audience)
-    return []
-
-
-def _answer(sender: recipients.Audience, request: messages.Request) -> list[tuple[str, bytes]]:
-    if request.kind == "ack":
-        reports.acknowledge(sender, request)
-        return []
-    if request.kind == "decisions":
-        decisionlogs.accept(sender, request)
-        return []
-    if request.kind == "filter-key":
-        filterrequests.accept(sender, request)
-        return []
-    lease = leases.grant(sender, request)
-    if lease is None:
-        return []
-    queue = addresses.control_queue(sender.address)
-    lacking = roots.after(lease.trusted) if lease.root > lease.trusted else []
-    answer = messages.encode_control("lease", "", lease.sealed)
-    return [(queue, body) for body in (*lacking, answer)]

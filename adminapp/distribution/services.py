@@ -14,7 +14,7 @@ from adminapp.distribution.delivery import (
 )
 from adminapp.distribution.filterrequests import answer_parcel as filter_answer
 from adminapp.distribution.recall import recall
-from adminapp.distribution.requests import answer_request
+from adminapp.distribution.requests import answer_request, answer_requests
 from adminapp.distribution.revocation import (
     advance_all,
     advance_domain,
@@ -43,6 +43,7 @@ __all__ = [
     "advance_revocation",
     "advance_rollout",
     "answer_request",
+    "answer_requests",
     "apply_boundaries",
     "apply_due",
     "begin_rollout",

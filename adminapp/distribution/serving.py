@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.db.models import Q, QuerySet
 
 from adminapp.agreements import selectors as agreements
 from adminapp.identity import guests
-from adminapp.identity.models import Agent, Domain, Principal
+from adminapp.identity.models import Agent, Domain, HomeAgent, Principal
 from adminapp.identity.selectors import enrolled, homes_served
 
 
@@ -44,17 +46,30 @@ def serves(agent: Agent, domain: Domain) -> bool:
     return serving_agents(domain).filter(pk=agent.pk).exists()
 
 
-def domains_of_agent(agent: Agent) -> QuerySet[Domain]:
-    """The domains that an agent serves; none for a banned one."""
-    if agent.state != Agent.State.ACTIVE:
-        return Domain.objects.none()
-    living = Principal.objects.filter(state=Principal.State.ACTIVE).filter(
-        Q(homes__agent=agent) | Q(homes__fallback=agent)
-    )
-    homes = living.order_by().values("domain")
-    return Domain.objects.filter(
-        Q(pk__in=homes) | Q(trust_groups__members=agent) | Q(pk__in=agreements.providers_of(homes))
-    ).distinct()
+def domains_of_agent(agent: Agent) -> list[Domain]:
+    """The domains that an agent serves, by name; none for a banned one."""
+    return domains_of_agents([agent])[agent.pk]
+
+
+def domains_of_agents(agents: Iterable[Agent]) -> dict[int, list[Domain]]:
+    """The same for many at once, by the agent's primary key: a few queries in all."""
+    rows = {agent.pk: agent for agent in agents}
+    active = [pk for pk, agent in rows.items() if agent.state == Agent.State.ACTIVE]
+    living = HomeAgent.objects.filter(principal__state=Principal.State.ACTIVE).order_by()
+    mine = living.filter(Q(agent__in=active) | Q(fallback__in=active))
+    places = mine.values_list("agent_id", "fallback_id", "principal__domain_id").distinct()
+    homes = {(pk, domain) for *pair, domain in places for pk in pair if pk in active}
+    members = Agent.objects.filter(pk__in=active, trust_groups__isnull=False).order_by()
+    found = homes | set(members.values_list("pk", "trust_groups__domain_id").distinct())
+    opened = agreements.providers_of({domain for _, domain in homes})
+    for consumer, provider in opened.values_list("consumer_id", "provider_id"):
+        found |= {(agent, provider) for agent, domain in homes if domain == consumer}
+    domains = Domain.objects.in_bulk({domain for _, domain in found})
+    served: dict[int, list[Domain]] = {pk: [] for pk in rows}
+    for agent, domain in found:
+        if domain in domains:
+            served[agent].append(domains[domain])
+    return {pk: sorted(each, key=lambda domain: domain.name) for pk, each in served.items()}
 
 
 def clients_of(domain: Domain) -> QuerySet[Principal]:

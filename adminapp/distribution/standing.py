@@ -10,7 +10,7 @@ from django.db import transaction
 from adminapp.distribution.models import Comparator
 from adminapp.distribution.serving import (
     clients_of,
-    domains_of_agent,
+    domains_of_agents,
     homes_of,
     seconds_of,
     serving_agents,
@@ -109,18 +109,20 @@ def standing() -> Standing:
                     of_clients.get(row.handle, ""),
                 )
             )
+    served = domains_of_agents(agents)
     return Standing(
         tuple(
-            StandingAgent(one.name, one.overlay.name, _domains(one), of_agents.get(one.name, ""))
+            StandingAgent(
+                one.name,
+                one.overlay.name,
+                tuple(domain.name for domain in served[one.pk]),
+                of_agents.get(one.name, ""),
+            )
             for one in agents.order_by("name")
         ),
         tuple(sorted(clients, key=lambda client: client.handle)),
         tuple(Comparator.objects.order_by("name").values_list("name", flat=True)),
     )
-
-
-def _domains(agent: Agent) -> tuple[str, ...]:
-    return tuple(domains_of_agent(agent).order_by("name").values_list("name", flat=True))
 
 
 def overlay_exists(name: str) -> bool:

@@ -98,7 +98,7 @@ def revoke_agent(
     """
     permissions.require_operator(actor)
     require_reason(reason)
-    domains = list(domains_of_agent(agent).order_by("name"))
+    domains = domains_of_agent(agent)
     if not domains:
         raise Invalid.at("/agent", f"`{agent.name}` serves no domain; banning it is enough")
     batch = new_uid()

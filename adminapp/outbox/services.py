@@ -38,10 +38,15 @@ def put(
     return row
 
 
-def claim(*, topics: list[str] | None = None, limit: int = 10) -> list[OutboxRow]:
-    """Take up to `limit` rows that are due, oldest first; nobody else gets the same ones."""
+def claim(*, topics: list[str] | None = None, prefix: str = "", limit: int = 10) -> list[OutboxRow]:
+    """Take up to `limit` rows that are due, oldest first; nobody else gets the same ones.
+
+    `prefix` is what their keys begin with.
+    """
     now = timezone.now()
     due = OutboxRow.objects.filter(state=State.PENDING, available_at__lte=now).order_by("id")
+    if prefix:
+        due = due.filter(key__startswith=prefix)
     if topics is not None:
         due = due.filter(topic__in=topics)
     if connection.features.has_select_for_update_skip_locked:

@@ -339,10 +339,12 @@ class Plane:
                 del queue[0]  # only once it is dealt with
         return count
 
-    def receive(self, request: bytes) -> None:
-        """What serve_agents does with one message."""
-        for queue, body in services.answer_request(request):
-            self.queues[queue].append(body)
+    def receive(self, *requests: bytes) -> None:
+        """What serve_agents does with messages that it takes at once."""
+        for group in services.answer_requests(requests):
+            for _, answers in group:
+                for queue, body in answers:
+                    self.queues[queue].append(body)
 
     def settle(self) -> None:
         """Work and deliver until nothing moves any more."""
@@ -353,9 +355,8 @@ class Plane:
 
     def lease_all(self) -> None:
         """Every audience that listens asks for a lease and gets its answer."""
-        for audience in self.audiences.values():
-            if not audience.deaf:
-                self.receive(audience.lease_request())
+        listening = [each for each in self.audiences.values() if not each.deaf]
+        self.receive(*(each.lease_request() for each in listening))
         self.deliver()
 
 

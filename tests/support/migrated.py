@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 import pytest
 from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 
 from tests.support.processes import REPOSITORY
 
@@ -100,6 +101,13 @@ def migrate(url: str, var: Path) -> None:
         "PORTCULLIS_DATABASE_URL": url,
     }
     done([sys.executable, "manage.py", "migrate", "--no-input", "-v0"], environment)
+
+
+def undo(*apps: str) -> None:
+    """Take back every migration of some apps, in one plan: to work out what a model looked like
+    takes longer than the change itself.
+    """
+    MigrationExecutor(connection).migrate([(app, None) for app in apps])
 
 
 def done(command: list[str], environment: dict[str, str] | None = None) -> None:

@@ -22,7 +22,6 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adminapp.config.settings")
 django.setup()
 
-from django.core.management import call_command  # noqa: E402
 from django.db import connection, transaction  # noqa: E402
 from django.db.models import F  # noqa: E402
 
@@ -39,6 +38,7 @@ from adminapp.policies import services as policies  # noqa: E402
 from adminapp.policies.models import Policy  # noqa: E402
 from tasks import handlers, jobs  # noqa: E402
 from tests.support.commands import serve  # noqa: E402
+from tests.support.migrated import undo  # noqa: E402
 
 SLOW_TOPIC = "slow-work"
 
@@ -71,9 +71,8 @@ def engine() -> dict[str, str]:
 
 
 def migrate_back(*apps: str) -> list[str]:
-    """Undo every migration of some apps, one app after the other."""
-    for app in apps:
-        call_command("migrate", app, "zero", interactive=False, verbosity=0)
+    """Undo every migration of some apps."""
+    undo(*apps)
     return list(apps)
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, tzinfo
 from pathlib import Path
 from types import SimpleNamespace
@@ -97,25 +98,29 @@ class ControlPlane(Node):
         if not self._recalled:
             services.recall()
             self._recalled = True
-        for message in self._line.receive_many(_BATCH, 0.0):
-            try:
-                self._answer(message)
-            except TransportError:
-                break
+        taken = self._line.receive_many(_BATCH, 0.0)
+        with suppress(TransportError):
+            self._answer(taken)
         for job, seconds in _SCHEDULE.items():
             if self._due[job] <= self.around.timeline.now:
                 self._due[job] = self.around.timeline.now + seconds
                 job()
         self._plane.work()
 
-    def _answer(self, message: Message) -> None:
-        self._heard(message.body)
-        expires = int(self.clock.wall() * 1000) + _LEASE_LIFE_MS
-        answers = services.answer_request(message.body)
-        self._line.send_many(
-            [Outgoing(queue, body, persistent=False, expires=expires) for queue, body in answers]
-        )
-        message.ack()
+    def _answer(self, taken: Sequence[Message]) -> None:
+        for message in taken:
+            self._heard(message.body)
+        for group in services.answer_requests([message.body for message in taken]):
+            expires = int(self.clock.wall() * 1000) + _LEASE_LIFE_MS
+            self._line.send_many(
+                [
+                    Outgoing(queue, body, persistent=False, expires=expires)
+                    for _, answers in group
+                    for queue, body in answers
+                ]
+            )
+            for place, _ in group:
+                taken[place].ack()
 
 
 class _Witness(Notes):

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from adminapp.core.authority import AuthorityUnavailable
-from adminapp.distribution.services import answer_request, recall
+from adminapp.distribution.services import answer_requests, recall
 from brokers.adapters.stomp import ConfigurationError, Message, StompTransport, TransportError
 from brokers.ports import Outgoing
 from policyengine.bundles.addresses import REQUESTS_QUEUE
@@ -72,18 +72,20 @@ class Server:
             self._recalled = True
         if not self._pending:
             self._pending = self._transport.receive_many(BATCH, self._wait)
-        while self._pending:
-            self._answer(self._pending[0])
-            self._pending.pop(0)
+        taken = list(self._pending)
+        for group in answer_requests([message.body for message in taken]):
+            expires = _now_ms() + LEASE_LIFETIME_MS
+            self._transport.send_many(
+                [
+                    Outgoing(queue, body, persistent=False, expires=expires)
+                    for _, answers in group
+                    for queue, body in answers
+                ]
+            )
+            for place, _ in group:
+                taken[place].ack()
+                self._pending.remove(taken[place])
         return 0.0
-
-    def _answer(self, message: Message) -> None:
-        answers = answer_request(message.body)
-        expires = _now_ms() + LEASE_LIFETIME_MS
-        self._transport.send_many(
-            [Outgoing(queue, body, persistent=False, expires=expires) for queue, body in answers]
-        )
-        message.ack()
 
 
 def _now_ms() -> int:

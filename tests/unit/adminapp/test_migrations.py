@@ -15,11 +15,11 @@ import django
 django.setup()
 from django.core.management import call_command
 from django.db import connection
+from tests.support.migrated import undo
 call_command("makemigrations", check=True, dry_run=True, verbosity=0)
 full = set(connection.introspection.table_names())
-for app in ("api", "webhooks", "distribution", "privacy", "policies", "agreements", "trustgroups",
-            "roles", "catalog", "enrolment", "identity", "outbox", "audit"):
-    call_command("migrate", app, "zero", verbosity=0)
+undo("api", "webhooks", "distribution", "privacy", "policies", "agreements", "trustgroups",
+     "roles", "catalog", "enrolment", "identity", "outbox", "audit")
 left = set(connection.introspection.table_names())
 prefixes = ("api_", "webhooks_",
             "distribution_", "privacy_", "policies_", "agreements_", "trustgroups_",

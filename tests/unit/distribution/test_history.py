@@ -186,7 +186,7 @@ def test_what_was_sealed_anew_proves_as_well_as_before(
     later = timezone.now() + timedelta(seconds=2)
     with monkeypatch.context() as clock:
         clock.setattr(timezone, "now", lambda: later)
-        services.rebuild(bundle.pk)
+        services.rebuild([bundle.pk])
     another = Bundle.objects.get(pk=bundle.pk)
     assert another.digest != bundle.digest
     plane.receive(alpha.lease_request())

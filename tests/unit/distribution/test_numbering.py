@@ -123,7 +123,7 @@ def test_a_bundle_that_is_made_again_finds_there_too(plane: Plane, running: Doma
         rename("gone")
         plane.settle()
         top = now().revision
-    services.rebuild(Bundle.objects.filter(audience="agent:alpha").latest("revision").pk)
+    services.rebuild([Bundle.objects.filter(audience="agent:alpha").latest("revision").pk])
     assert raised() == [(top - 1, top)]
     plane.settle()
     assert now().revision == top + 1

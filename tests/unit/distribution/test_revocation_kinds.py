@@ -126,9 +126,9 @@ def test_from_t0_no_lease_lacks_the_notice(site: LiveSite, heating: Domain) -> N
     from adminapp.distribution import leases
 
     revoke(inspection())
-    found = leases.minimums("agent:alpha", {"heating": heating})
-    assert found["heating"]["minimum_notice"] == 1
-    assert leases.minimums("agent:beta", {"heating": heating})["heating"]["minimum_notice"] == 0
+    found = leases.demands({"agent:alpha": [heating], "agent:beta": [heating]})
+    assert found["agent:alpha"]["heating"].minimum_notice == 1
+    assert found["agent:beta"]["heating"].minimum_notice == 0
 
 
 def test_an_agent_that_is_cut_off_is_named_with_the_end_of_its_lease(

@@ -31,6 +31,8 @@ from tests.support.processes import REPOSITORY, Running
 PER_HOST = 50
 PATIENCE = 300.0
 """Seconds for something to start: others may be at work on this machine."""
+HEAP_MB = 1024
+"""Of the broker, whose every connection takes some: too little, and it only collects garbage."""
 _ACCOUNTS = ("control", "agents", "clients")
 _CELERY = ("-m", "celery", "-A", "tasks.celery")
 
@@ -90,7 +92,7 @@ class Fleet:
         django.setup()
 
     def _start_broker(self) -> None:
-        self.broker = ActiveMQ(self.folder / "activemq", name=OVERLAY)
+        self.broker = ActiveMQ(self.folder / "activemq", name=OVERLAY, heap_mb=HEAP_MB)
         self.broker.start(timeout=PATIENCE)
         self._stack.callback(self.broker.stop)
         for account in _ACCOUNTS:

@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from django.utils import timezone
+
 from adminapp.core.authority import AuthorityUnavailable
 from adminapp.distribution import services
 from adminapp.identity import selectors
@@ -105,9 +107,9 @@ def _notice(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> N
 def _send_notices(notices: Sequence[int], sender: SenderFactory) -> None:
     parcels = services.notice_parcels(notices)
     if parcels:
-        urgent = dict(URGENT_HEADERS)
+        urgent, began = dict(URGENT_HEADERS), timezone.now()
         sender().send_many([Outgoing(each.queue, each.body, headers=urgent) for each in parcels])
-        services.notices_sent(notices)
+        services.notices_sent(notices, at=began)
 
 
 def _filter_key(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> None:

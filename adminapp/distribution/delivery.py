@@ -122,11 +122,11 @@ def notice_parcels(notice_ids: Sequence[int]) -> list[Parcel]:
     return [_parcel(row.audience, "notice", row.domain.name, bytes(row.message)) for row in rows]
 
 
-def notices_sent(notice_ids: Sequence[int]) -> None:
-    """The broker has them in its keeping."""
+def notices_sent(notice_ids: Sequence[int], *, at: datetime) -> None:
+    """The broker has them in its keeping since `at`; some may be acknowledged by now."""
     rows = Notice.objects.filter(pk__in=notice_ids)
     rows.filter(state=Notice.State.BUILT).update(state=Notice.State.SENT)
-    rows.exclude(state=Notice.State.APPLIED).update(sent_at=timezone.now())
+    rows.filter(~Q(state=Notice.State.APPLIED) | Q(sent_at__isnull=True)).update(sent_at=at)
 
 
 def resend_unacknowledged(now: datetime | None = None) -> int:

@@ -64,6 +64,7 @@ class ActiveMQ:
         tls: TlsServer | None = None,
         probe_tls: TlsClient | None = None,
         store_limit: str = "1 gb",
+        heap_mb: int = java.HEAP_MB,
     ) -> None:
         self.folder = folder.resolve()
         self.name = name
@@ -71,6 +72,7 @@ class ActiveMQ:
         self.tls = tls
         self.client_tls = probe_tls
         self.store_limit = store_limit
+        self.heap_mb = heap_mb
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.accounts = dict(accounts) if accounts is not None else self._kept_accounts()
         self._child: Child | None = None
@@ -115,7 +117,7 @@ class ActiveMQ:
         self._render()
         self._child = Child(
             f"activemq {self.name}",
-            java.command(self.folder),
+            java.command(self.folder, heap_mb=self.heap_mb),
             log=self.log,
             env=java.environment(),
             cwd=self.folder,

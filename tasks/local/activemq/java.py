@@ -13,7 +13,9 @@ JVMS = Path("/usr/lib/jvm")
 _JAVA_LIBRARIES = Path("/usr/share/java")
 # Debian's ActiveMQ only suggests these; without them statistics replies to STOMP clients get lost.
 _EXTRA_JARS = ("xstream.jar", "jettison.jar", "mqtt-client.jar", "hawtdispatch.jar")
-_MEMORY = ("-Xms32m", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+HEAP_MB = 160
+"""Enough for the agents and clients of one machine; some hundred connections need more."""
+_MEMORY = ("-Xms32m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def find_java() -> str:
@@ -42,7 +44,7 @@ def class_path() -> str:
     return ":".join(map(str, jars))
 
 
-def command(folder: Path) -> list[str]:
+def command(folder: Path, *, heap_mb: int = HEAP_MB) -> list[str]:
     """The argument vector that runs the broker configured in `folder` in the foreground."""
     properties = {
         "activemq.home": ACTIVEMQ_HOME,
@@ -57,6 +59,7 @@ def command(folder: Path) -> list[str]:
     return [
         find_java(),
         *_MEMORY,
+        f"-Xmx{heap_mb}m",
         "-cp",
         class_path(),
         *(f"-D{key}={value}" for key, value in properties.items()),

@@ -118,6 +118,23 @@ def test_one_piece_of_work_tells_everybody_and_tells_the_silent_again(
     assert set(row.notices.values_list("state", flat=True)) == {"applied"}
 
 
+def test_an_answer_that_is_quicker_than_the_brokers_receipt_leaves_no_gap(
+    plane: Plane, fleet: Domain
+) -> None:
+    row, _ = revoke("first")
+    first, *others = row.notices.order_by("pk")
+    Notice.objects.filter(pk=first.pk).update(state="applied", acknowledged_at=timezone.now())
+    began = timezone.now() - timedelta(seconds=1)
+    services.notices_sent([each.pk for each in (first, *others)], at=began)
+    assert set(row.notices.values_list("sent_at", flat=True)) == {began}
+    services.notices_sent([each.pk for each in (first, *others)], at=began + timedelta(seconds=9))
+    first.refresh_from_db()
+    assert (first.state, first.sent_at) == ("applied", began)
+    assert {each.sent_at for each in row.notices.exclude(pk=first.pk)} == {
+        began + timedelta(seconds=9)
+    }
+
+
 def test_a_row_of_the_release_before_is_still_understood(plane: Plane, fleet: Domain) -> None:
     row, _ = revoke("first")
     OutboxRow.objects.filter(topic="notice").delete()

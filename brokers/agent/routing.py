@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -168,11 +169,14 @@ class OverlayRouting:
         own = self._policy.own_subscriptions(snapshot.domain)
         wanted = reducer.wanted(snapshot, own)
         below = {one.type: frozenset(snapshot.types.subtree(one.type)) for one in wanted}
-        scopes: dict[str, list[str]] = {peer.name: [] for peer in snapshot.peers}
+        scopes: dict[str, list[str]] = defaultdict(list)
         for name in sorted(snapshot.specs):
             for carrier in rendezvous(snapshot.domain, name, snapshot.agents):
-                if carrier != snapshot.agent:
-                    scopes[carrier].append(name)
+                scopes[carrier].append(name)
+        if scopes.pop(snapshot.agent, None):
+            # Who carries something is looked for by everybody; others are not, and so many agents
+            # tell each other little.
+            scopes |= {peer.name: scopes[peer.name] for peer in snapshot.peers}
         epochs = tuple(
             sorted((name, epoch) for name, (epoch, _) in snapshot.sealing_keys().items())
         )

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from brokers.agent.policy import InForce, PolicyInForce, Progress
+from brokers.agent.routing import OverlayRouting
 from brokers.control.routing import LIFE, REFRESH, Held, Routes
 from brokers.data.interests import MOST_FILTERS, HeldInterest, Reducer, written
-from brokers.data.subscriptions import Subscription
+from brokers.data.subscriptions import Subscription, SubscriptionIndex
 from brokers.ports import Outgoing
+from brokers.simulation.disk import MemorySubscriptions
 from policyengine.bundles import (
     Announcement,
     Interest,
@@ -22,7 +25,15 @@ from policyengine.bundles import (
 from policyengine.bundles.interests import Taken, hop_kind
 from policyengine.errors import DecodeError
 from policyengine.primitives.rand import SYSTEM_RANDOM
-from tests.support.overlay import AGENTS, TYPES, Overlay, organisation, snapshot
+from tests.support.overlay import (
+    AGENTS,
+    TYPES,
+    Clock,
+    MemoryRouting,
+    Overlay,
+    organisation,
+    snapshot,
+)
 
 NOW = 1_000_000.0
 EVENT = {"level": 3, "secret": 5}
@@ -154,6 +165,30 @@ def test_others_are_told_what_changed_what_ends_and_what_they_ask_for() -> None:
     routes.doubt("a1")  # asked again, but not at every turn
     assert routes.due(contents, NOW + 1) == ()
     assert routes.due(contents, NOW + 40) == ("a1",)
+
+
+def test_agents_that_carry_nothing_tell_each_other_nothing() -> None:
+    """Of one type two agents are carriers: the others speak to them, and they to everybody."""
+    carriers = set(rendezvous("world", "Weather", AGENTS))
+    assert len(carriers) == 2
+    told: dict[str, set[str]] = {}
+    for name in AGENTS:
+        one = replace(snapshot(name), specs={"Weather": snapshot(name).specs["Weather"]})
+        keys = organisation().agents[name].keys
+        policy = PolicyInForce(
+            agent=name, overlay="o", sealing_key=keys.sealing,
+            subscription_file=MemorySubscriptions(lambda _: None), progress=Progress(),
+        )  # fmt: skip
+        policy.commit("world", InForce(one, SubscriptionIndex.build(one, ())))
+        clock = Clock()
+        routing = OverlayRouting(
+            agent=name, keys=keys, policy=policy, now=clock.wall, clock=clock,
+            store=MemoryRouting(),
+        )  # fmt: skip
+        outgoing, _ = routing.announcements(["world"])
+        told[name] = {message.queue.split(".")[2] for message in outgoing}
+    for name in AGENTS:
+        assert told[name] == (set(AGENTS) if name in carriers else carriers) - {name}
 
 
 def test_a_silent_rendezvous_agent_is_passed_by_until_it_is_heard() -> None:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from brokers.adapters.brokers_file import BrokersFile
 from brokers.adapters.stomp import StompTransport
 from brokers.agent.config import AgentConfig
 from brokers.agent.service import Agent
-from brokers.ports import Outgoing
+from brokers.ports import Message, Outgoing, TransportError
 
 ANSWERS = "pc.bench.answers"
 
@@ -121,11 +122,16 @@ class Echo:
 
     def _run(self) -> None:
         while not self._ending.is_set():
-            for message in self._transport.receive_many(20, 0.2):
-                at = time.time()
-                self._transport.send_many([Outgoing(ANSWERS, message.body)])
-                message.ack()
-                _say(kind="echo", agent=self._name, at=at)
+            # A connection that is lost comes back by itself, and the message with it.
+            with suppress(TransportError):
+                self._answer(self._transport.receive_many(20, 0.2))
+
+    def _answer(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            at = time.time()
+            self._transport.send_many([Outgoing(ANSWERS, message.body)])
+            message.ack()
+            _say(kind="echo", agent=self._name, at=at)
 
     def close(self) -> None:
         """Disconnect."""

@@ -61,11 +61,14 @@ def work(key: str, *, sender: SenderFactory = shared_sender) -> bool:
 def _alike(row: OutboxRow) -> list[OutboxRow]:
     """Bundles of the same domain that are to be made again too: to read a domain takes longer
     than to make one of its bundles.
+
+    What failed is tried alone: it may be one of them that cannot be made.
     """
     topic, domain, *others = row.key.split(":")
-    if topic != REBUILD or len(others) < 2:
+    if topic != REBUILD or len(others) < 2 or row.attempts > 1:
         return []
-    return outbox.claim(topics=[REBUILD], prefix=f"{REBUILD}:{domain}:", limit=TOGETHER)
+    prefix = f"{REBUILD}:{domain}:"
+    return outbox.claim(topics=[REBUILD], prefix=prefix, untried=True, limit=TOGETHER)
 
 
 def _together(rows: Iterable[OutboxRow]) -> dict[str, Any]:

@@ -38,15 +38,23 @@ def put(
     return row
 
 
-def claim(*, topics: list[str] | None = None, prefix: str = "", limit: int = 10) -> list[OutboxRow]:
+def claim(
+    *,
+    topics: list[str] | None = None,
+    prefix: str = "",
+    untried: bool = False,
+    limit: int = 10,
+) -> list[OutboxRow]:
     """Take up to `limit` rows that are due, oldest first; nobody else gets the same ones.
 
-    `prefix` is what their keys begin with.
+    `prefix` is what their keys begin with; `untried` leaves out what has failed before.
     """
     now = timezone.now()
     due = OutboxRow.objects.filter(state=State.PENDING, available_at__lte=now).order_by("id")
     if prefix:
         due = due.filter(key__startswith=prefix)
+    if untried:
+        due = due.filter(attempts=0)
     if topics is not None:
         due = due.filter(topic__in=topics)
     if connection.features.has_select_for_update_skip_locked:

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from adminapp.distribution import compile as compiler
-from adminapp.distribution import leases, services
+from adminapp.distribution import delivery, leases, services
 from adminapp.distribution.models import Bundle, Enforcement, Recipient
 from adminapp.identity.models import Agent, Domain, Principal
 from adminapp.outbox.models import OutboxRow
@@ -200,7 +200,8 @@ def test_forty_cost_hardly_more_than_two(plane: Plane, heating: Domain) -> None:
 
 
 def waiting() -> list[str]:
-    return list(OutboxRow.objects.filter(topic="rebuild", state="pending").values_list("key"))
+    rows = OutboxRow.objects.filter(topic="rebuild", state="pending").order_by("id")
+    return list(rows.values_list("key", flat=True))
 
 
 def test_bundles_of_a_domain_are_made_again_together(
@@ -223,13 +224,40 @@ def test_bundles_of_a_domain_are_made_again_together(
         return read(domain_id)
 
     monkeypatch.setattr(compiler, "_snapshot", counted)
-    assert handlers.work(rows[0][0], sender=lambda: plane)
+    assert handlers.work(rows[0], sender=lambda: plane)
     assert (snapshots, waiting()) == ([heating.pk], [])
-    assert not handlers.work(rows[1][0], sender=lambda: plane)
+    assert not handlers.work(rows[1], sender=lambda: plane)
     plane.settle()
     for each in agents:
         assert each.bundles["heating"].header.revision == heating.revision
         assert each.refusals == []
+
+
+def test_one_that_cannot_be_made_holds_up_the_others_once(
+    plane: Plane, heating: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundles = {
+        name: Bundle.objects.filter(audience=f"agent:{name}").latest("revision")
+        for name in ("alpha", "beta")
+    }
+    for bundle in bundles.values():
+        delivery.request_rebuild(bundle)
+    replace = compiler._replace
+
+    def cannot(snapshot: Any, job: Any, old: Bundle) -> None:
+        if old.audience == "agent:alpha":
+            raise MemoryError
+        replace(snapshot, job, old)
+
+    monkeypatch.setattr(compiler, "_replace", cannot)
+    first, second = waiting()
+    assert handlers.work(first, sender=lambda: plane)
+    assert len(waiting()) == 2
+    for key in (first, second):
+        assert handlers.work(key, sender=lambda: plane)
+    assert waiting() == [first]
+    bundles["beta"].refresh_from_db()
+    assert bundles["beta"].replaced
 
 
 def test_a_row_of_the_release_before_is_made_alone(plane: Plane, heating: Domain) -> None:

@@ -67,7 +67,8 @@ def hold(agent: str, domain: str, revision: str = "") -> None:
         "notice": notice.number if notice else 0,
         "epochs": {},
     }
-    reports.record_held(address, {domain: row}, {domain: held}, at=int(time.time() * 1000))
+    report = reports.Report(address, {domain: row}, {domain: held}, at=int(time.time() * 1000))
+    reports.record_held([report])
     if bundle is not None and bundle.state != Bundle.State.APPLIED:
         reports._bundle_ack(row, _ack(address, domain, "bundle", wanted, bundle.digest, held))
     _lease(address, row)

@@ -98,14 +98,12 @@ class _Statement:
 
 def record_held(reports: Iterable[Report]) -> None:
     """Keep what audiences say that they hold, where they did not say so before."""
-    told = _statements(reports)
-    for each in _news(told):
-        _store(each)
-    # One that was overtaken by its own acknowledgement is sent for nothing.
-    unsettled = _unsettled(told)
-    for each in told:
+    known, fresh = _sorted(_statements(reports))
+    believed = [*known, *(each for each in fresh if _store(each))]
+    unsettled = _unsettled(believed)
+    for each in believed:
         oldest = unsettled.get((each.row.audience, each.row.domain_id))
-        if oldest is not None and oldest <= each.held["revision"] and each.repeats:
+        if oldest is not None and oldest <= each.held["revision"]:
             _settle(each.row, each.held)
 
 
@@ -132,9 +130,9 @@ def _statements(reports: Iterable[Report]) -> list[_Statement]:
     return found
 
 
-def _news(told: Iterable[_Statement]) -> list[_Statement]:
-    """Those that say something new; of the others it is noted that they were seen."""
-    fresh, alike = [], defaultdict(list)
+def _sorted(told: Iterable[_Statement]) -> tuple[list[_Statement], list[_Statement]]:
+    """Those that say what is known, of which it is noted that they were seen, and the others."""
+    known, fresh, alike = [], [], defaultdict(list)
     for each in told:
         if each.repeats:
             alike[each.at, each.row.reported_at].append(each)
@@ -143,9 +141,9 @@ def _news(told: Iterable[_Statement]) -> list[_Statement]:
     for (at, before), group in alike.items():
         # What was read above must still be so: another process may take messages in as well.
         same = Recipient.objects.filter(pk__in=[each.row.pk for each in group], reported_at=before)
-        if same.update(last_seen=timezone.now(), reported_at=at) < len(group):
-            fresh += group
-    return fresh
+        seen = same.update(last_seen=timezone.now(), reported_at=at)
+        (known if seen == len(group) else fresh).extend(group)
+    return known, fresh
 
 
 def _unsettled(told: Iterable[_Statement]) -> dict[tuple[str, int], int]:
@@ -160,15 +158,15 @@ def _unsettled(told: Iterable[_Statement]) -> dict[tuple[str, int], int]:
     return {(row["audience"], row["domain_id"]): row["first"] for row in oldest}
 
 
-def _store(told: _Statement) -> None:
+def _store(told: _Statement) -> bool:
+    """Keep it; whether it can be believed."""
     row, held = told.row, told.held
     believed = history.proven(row, held)
     news = _write(row, held, told.at, told.said, believed=believed)
-    if believed:
-        _settle(row, held)
-    elif news:
+    if news and not believed:
         # Outside of that transaction: the audit's end is taken before any other row.
         _note_contradiction(row=row, held=held)
+    return believed
 
 
 def _write(

@@ -121,15 +121,15 @@ class DyingPlane(Plane):
     def _handle(self, key: str) -> None:
         handlers.work(key, sender=lambda: self)
 
-    def receive(self, request: bytes) -> None:
-        """What comes is taken off its queue only once it was dealt with."""
-        decoded = messages.decode_request(request)
+    def receive(self, *requests: bytes) -> None:
+        """What comes is taken off its queue only once it was dealt with; together come leases."""
+        decoded = messages.decode_request(requests[0])
         doing = "lease"
         if decoded.kind == "ack":
             said = messages.Acknowledgement.from_json(loads(decoded.body))
             doing = f"{said.what} {said.status}"
         died = len(self.died)
-        self.attempt(doing, lambda: super(DyingPlane, self).receive(request))
+        self.attempt(doing, lambda: super(DyingPlane, self).receive(*requests))
         while len(self.died) > died:
             died = len(self.died)
-            self.attempt(doing, lambda: super(DyingPlane, self).receive(request))
+            self.attempt(doing, lambda: super(DyingPlane, self).receive(*requests))

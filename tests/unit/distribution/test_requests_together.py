@@ -169,13 +169,13 @@ def test_what_two_processes_are_told_at_once_is_kept_whole(
 
     plane.lease_all()
     Recipient.objects.update(reported_at=1)
-    news = reports._news
+    divide = reports._sorted
 
     def late(told: Any) -> Any:
         Recipient.objects.filter(audience="agent:alpha").update(reported_at=2, revision=0)
-        return news(told)
+        return divide(told)
 
-    monkeypatch.setattr(reports, "_news", late)
+    monkeypatch.setattr(reports, "_sorted", late)
     alpha = plane.audiences["agent:alpha"]
     answered(alpha.lease_request(), plane.audiences["agent:beta"].lease_request())
     assert row_of("alpha").revision == alpha.state.revisions["heating"].revision

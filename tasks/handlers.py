@@ -27,7 +27,7 @@ log = logging.getLogger("portcullis.work")
 
 REBUILD = "rebuild"
 TOGETHER = 50
-"""So many bundles are made again at once: few enough to be over before the sweep."""
+"""So many bundles are made again at once."""
 
 SenderFactory = Callable[[], Sender]
 Beat = Callable[[], None]
@@ -40,8 +40,9 @@ def work(key: str, *, sender: SenderFactory = shared_sender) -> bool:
         return False
     rows = [row, *_alike(row)]
     payload = _together(rows) if row.topic == REBUILD else row.payload
+    keys = [each.key for each in rows]
     try:
-        handle(row.topic, payload, sender=sender, beat=lambda: relay.touch(key=key))
+        handle(row.topic, payload, sender=sender, beat=lambda: relay.touch(*keys))
     except (TransportError, AuthorityUnavailable) as error:
         log.warning("work on a row of topic %s waits: %s", row.topic, type(error).__name__)
         for each in rows:
@@ -86,8 +87,8 @@ def _compile(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) ->
     services.compile_domain(payload["domain"])
 
 
-def _rebuild(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) -> None:
-    services.rebuild(payload["bundles"])
+def _rebuild(payload: Mapping[str, Any], _sender: SenderFactory, beat: Beat) -> None:
+    services.rebuild(payload["bundles"], beat=beat)
 
 
 def _push(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> None:

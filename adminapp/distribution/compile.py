@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
@@ -114,8 +114,11 @@ def _follow_up(snapshot: Snapshot) -> None:
         rollouts.request_advance(domain)
 
 
-def rebuild(bundle_ids: Collection[int]) -> None:
-    """Make bundles again so that they stand alone, for audiences that hold something else."""
+def rebuild(bundle_ids: Collection[int], *, beat: Callable[[], None] = lambda: None) -> None:
+    """Make bundles again so that they stand alone, for audiences that hold something else.
+
+    `beat` is called after each of them: in a large domain many take long.
+    """
     found = Bundle.objects.select_related("domain").defer("message").filter(pk__in=bundle_ids)
     by_domain: dict[Domain, dict[str, Bundle]] = defaultdict(dict)
     for old in found.order_by("domain", "revision"):
@@ -127,6 +130,7 @@ def rebuild(bundle_ids: Collection[int]) -> None:
         try:
             for job in _jobs(snapshot, views, only=wanted.keys()):
                 _replace(snapshot, job, wanted[job.address])
+                beat()
         except RevisionRefused:
             numbering.overtake(domain.pk, snapshot.domain.revision)
 

@@ -123,7 +123,10 @@ def notice_parcels(notice_ids: Sequence[int]) -> list[Parcel]:
 
 
 def notices_sent(notice_ids: Sequence[int], *, at: datetime) -> None:
-    """The broker has them in its keeping since `at`; some may be acknowledged by now."""
+    """The broker has them in its keeping; `at` they were handed to it.
+
+    An agent may have been quicker than the broker's receipt: then its notice is confirmed by now.
+    """
     rows = Notice.objects.filter(pk__in=notice_ids)
     rows.filter(state=Notice.State.BUILT).update(state=Notice.State.SENT)
     rows.filter(~Q(state=Notice.State.APPLIED) | Q(sent_at__isnull=True)).update(sent_at=at)

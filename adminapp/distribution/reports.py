@@ -140,9 +140,10 @@ def _sorted(told: Iterable[_Statement]) -> tuple[list[_Statement], list[_Stateme
             fresh.append(each)
     for (at, before), group in alike.items():
         # What was read above must still be so: another process may take messages in as well.
-        same = Recipient.objects.filter(pk__in=[each.row.pk for each in group], reported_at=before)
+        rows = {each.row.pk for each in group}
+        same = Recipient.objects.filter(pk__in=rows, reported_at=before)
         seen = same.update(last_seen=timezone.now(), reported_at=at)
-        (known if seen == len(group) else fresh).extend(group)
+        (known if seen == len(rows) else fresh).extend(group)
     return known, fresh
 
 

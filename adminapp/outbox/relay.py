@@ -55,9 +55,9 @@ def wanted(*, prefix: str, since: timedelta) -> bool:
     return fresh.filter(state=State.PENDING).exists()
 
 
-def touch(*, key: str) -> None:
-    """Say that a row is still being worked on, so that the sweep leaves it alone."""
-    OutboxRow.objects.filter(key=key, state=State.CLAIMED).update(claimed_at=timezone.now())
+def touch(*keys: str) -> None:
+    """Say that rows are still being worked on, so that the sweep leaves them alone."""
+    OutboxRow.objects.filter(key__in=keys, state=State.CLAIMED).update(claimed_at=timezone.now())
 
 
 def give_back(*, key: str) -> None:

@@ -36,6 +36,7 @@ from brokers.simulation.timeline import START, Timeline
 from policyengine.bundles import REQUESTS_QUEUE, decode_request, messages
 from policyengine.bundles.receipts import verify_receipt
 from tasks import jobs
+from tasks.management.commands.serve_agents import answer
 from tests.support.audiences import Plane, resume_journal, state_of
 from tests.support.fault_domain import ALARM, DOMAIN, LEASE_SECONDS, TYPE, Cast
 from tests.support.histories import History, judge
@@ -53,7 +54,6 @@ _SCHEDULE: Mapping[Callable[[], Any], int] = {
     jobs.due.run: 1, jobs.sweep.run: 10, jobs.boundaries.run: 15, jobs.reconcile.run: 30,
 }  # fmt: skip
 _BATCH = 50
-_LEASE_LIFE_MS = 30_000
 
 
 class LinedPlane(Plane):
@@ -110,17 +110,7 @@ class ControlPlane(Node):
     def _answer(self, taken: Sequence[Message]) -> None:
         for message in taken:
             self._heard(message.body)
-        for group in services.answer_requests([message.body for message in taken]):
-            expires = int(self.clock.wall() * 1000) + _LEASE_LIFE_MS
-            self._line.send_many(
-                [
-                    Outgoing(queue, body, persistent=False, expires=expires)
-                    for _, answers in group
-                    for queue, body in answers
-                ]
-            )
-            for place, _ in group:
-                taken[place].ack()
+        answer(self._line, list(taken), wall=self.clock.wall)
 
 
 class _Witness(Notes):

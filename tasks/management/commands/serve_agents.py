@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 from django.core.management.base import BaseCommand, CommandParser
 
@@ -72,21 +73,35 @@ class Server:
             self._recalled = True
         if not self._pending:
             self._pending = self._transport.receive_many(BATCH, self._wait)
-        taken = list(self._pending)
-        for group in answer_requests([message.body for message in taken]):
-            expires = _now_ms() + LEASE_LIFETIME_MS
-            self._transport.send_many(
-                [
-                    Outgoing(queue, body, persistent=False, expires=expires)
-                    for _, answers in group
-                    for queue, body in answers
-                ]
-            )
-            for place, _ in group:
-                taken[place].ack()
-                self._pending.remove(taken[place])
+        answer(self._transport, self._pending, wall=time.time)
         return 0.0
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
+class Sending(Protocol):
+    """What answers are sent with."""
+
+    def send_many(self, messages: Iterable[Outgoing]) -> None:
+        """Send; returns when the broker has them."""
+
+
+def answer(transport: Sending, pending: list[Message], *, wall: Callable[[], float]) -> None:
+    """Answer messages; each leaves the list once what it asks for is with the broker.
+
+    Args:
+        transport: to the broker that they came from.
+        pending: taken and not acknowledged.
+        wall: Unix time in seconds.
+    """
+    taken = list(pending)
+    for group in answer_requests([message.body for message in taken]):
+        expires = int(wall() * 1000) + LEASE_LIFETIME_MS
+        transport.send_many(
+            [
+                Outgoing(queue, body, persistent=False, expires=expires)
+                for _, answers in group
+                for queue, body in answers
+            ]
+        )
+        for place, _ in group:
+            taken[place].ack()
+            pending.remove(taken[place])

@@ -55,7 +55,7 @@ def test_a_long_run_shows_that_it_is_alive(db: None) -> None:
     outbox.put(topic="recompute", key="recompute:1:0", payload={"job": 1})
     outbox.claim_key(key="recompute:1:0")
     age(claimed_at=timezone.now() - timedelta(seconds=61))
-    relay.touch(key="recompute:1:0")
+    relay.touch("recompute:1:0")
     assert outbox.sweep() == 0
 
 

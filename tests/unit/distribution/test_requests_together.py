@@ -16,6 +16,7 @@ from adminapp.distribution import compile as compiler
 from adminapp.distribution import delivery, leases, services
 from adminapp.distribution.models import Bundle, Enforcement, Recipient
 from adminapp.identity.models import Agent, Domain, Principal
+from adminapp.outbox import relay
 from adminapp.outbox.models import OutboxRow
 from policyengine.bundles import messages
 from policyengine.primitives.signatures import generate_signing_key
@@ -231,6 +232,18 @@ def test_bundles_of_a_domain_are_made_again_together(
     for each in agents:
         assert each.bundles["heating"].header.revision == heating.revision
         assert each.refusals == []
+
+
+def test_whoever_makes_many_says_after_each_that_it_is_alive(
+    plane: Plane, heating: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("alpha", "beta"):
+        bundle = Bundle.objects.filter(audience=f"agent:{name}").latest("revision")
+        delivery.request_rebuild(bundle)
+    rows, touched = waiting(), []
+    monkeypatch.setattr(relay, "touch", lambda *keys: touched.append(keys))
+    assert handlers.work(rows[0], sender=lambda: plane)
+    assert touched == [tuple(rows)] * 2
 
 
 def test_one_that_cannot_be_made_holds_up_the_others_once(

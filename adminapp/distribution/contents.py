@@ -71,6 +71,15 @@ class Snapshot:
         return BlindPlan(self.domain)
 
     @cached_property
+    def tag_keys(self) -> Mapping[tuple[int, str], bytes]:
+        """The key that publishers tag with, by the epoch's number and the overlay's name."""
+        return {
+            (epoch.number, overlay): epochs.tag_key(epoch, overlay)
+            for epoch in self.epochs
+            for overlay in self.domain.overlays
+        }
+
+    @cached_property
     def client_keys(self) -> tuple[Mapping[str, bytes], ...]:
         """Of each ring the keys of everybody concerned, by handle."""
         subjects = {subject.handle: subject for subject in self.domain.subjects}
@@ -98,7 +107,7 @@ def agent_content(snapshot: Snapshot, agent: PlainAgent) -> AgentContent:
             ClientRef(client.handle, client.sealing_key, client.verify_key)
             for client in domain.at_home(agent)
         ),
-        epochs=tuple(_epoch_content(domain, agent, epoch) for epoch in snapshot.epochs),
+        epochs=tuple(_epoch_content(snapshot, agent, epoch) for epoch in snapshot.epochs),
         wraps=keywraps.wraps_for(domain, agent, address),
         notices_through=snapshot.notices.get(address, 0),
         blind=_agent_blind(snapshot, agent),
@@ -150,7 +159,7 @@ def client_content(snapshot: Snapshot, subject: PlainSubject) -> ClientContent:
         fallbacks=_homes(domain, subject.seconds),
         types=domain.types if local else _opened_types(domain, subject),
         splits=_splits(domain, subject) if publishes else {},
-        tag_keys=_tag_keys(snapshot.epochs, subject) if publishes else (),
+        tag_keys=_tag_keys(snapshot, subject) if publishes else (),
         predicates=tuple(predicate.to_json() for predicate in (*predicates, *told)),
         publishes=published,
         window_seconds=WINDOW_SECONDS,
@@ -225,7 +234,9 @@ def _ordered(snapshot: Snapshot, subject: PlainSubject) -> tuple[OrderKey, ...]:
     )
 
 
-def _epoch_content(domain: PlainDomain, agent: PlainAgent, epoch: EncodingEpoch) -> EpochContent:
+def _epoch_content(snapshot: Snapshot, agent: PlainAgent, epoch: EncodingEpoch) -> EpochContent:
+    domain = snapshot.domain
+    tag_key = snapshot.tag_keys[epoch.number, agent.overlay]
     parameters = epochs.parameters_of(epoch)
     held = epochs.blinding(epoch, agent.name)
     key = held.key
@@ -239,7 +250,7 @@ def _epoch_content(domain: PlainDomain, agent: PlainAgent, epoch: EncodingEpoch)
         epoch=epoch.number,
         state=epoch.state,
         parameters=parameters.to_json(),
-        rules=_rules(plan, held, (epochs.tag_key(epoch, agent.overlay), proof_key), encoded),
+        rules=_rules(plan, held, (tag_key, proof_key), encoded),
         subjects=tuple(
             EncodedSubject(
                 handle,
@@ -293,12 +304,12 @@ def _homes(domain: PlainDomain, places: Mapping[str, str]) -> tuple[HomeAgent, .
     )
 
 
-def _tag_keys(held: Sequence[EncodingEpoch], subject: PlainSubject) -> tuple[TagKey, ...]:
+def _tag_keys(snapshot: Snapshot, subject: PlainSubject) -> tuple[TagKey, ...]:
     # INVARIANT: a publisher holds the key of the epoch it is to tag in and of no other, so that
     # from its switch on nothing new is made in an old epoch.
-    current = [e for e in held if e.client_state == EncodingEpoch.State.CURRENT]
+    current = [e for e in snapshot.epochs if e.client_state == EncodingEpoch.State.CURRENT]
     return tuple(
-        TagKey(overlay, epoch.number, "current", epochs.tag_key(epoch, overlay))
+        TagKey(overlay, epoch.number, "current", snapshot.tag_keys[epoch.number, overlay])
         for epoch in current
         for overlay in sorted(subject.homes)
     )

@@ -35,9 +35,10 @@ class Parcel:
     body: bytes
 
 
-def request_push(bundle: Bundle) -> None:
-    """Have a bundle sent; call it inside the transaction that wrote it."""
-    outbox.put(topic="push", key=f"push:{bundle.pk}:0", payload={"bundle": bundle.pk})
+def request_pushes(bundles: Iterable[Bundle]) -> None:
+    """Have new bundles sent, in this order; call it inside the transaction that wrote them."""
+    work = {f"push:{bundle.pk}:0": {"bundle": bundle.pk} for bundle in bundles}
+    outbox.put_all(topic="push", work=work)
 
 
 def request_resend(bundle: Bundle) -> None:

@@ -6,6 +6,9 @@ changed, and nothing that could be read.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
 from adminapp.distribution.models import Bundle, BundleChunk, ContentOutline, Recipient
 from policyengine.bundles.deltas import Delta, difference_from
 from policyengine.bundles.entries import Entries
@@ -17,51 +20,72 @@ from policyengine.primitives.canonical import dumps
 WORTH_IT = 2
 
 
-def choose(domain_id: int, address: str, previous: str, entries: Entries) -> Delta | None:
+@dataclass(frozen=True)
+class Base:
+    """What an audience that reads deltas was built last: its digest, and its content's outline."""
+
+    digest: str
+    outline: bytes
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A bundle's row, what was sealed, and the outline of its content."""
+
+    bundle: Bundle
+    sealed: SealedBundle
+    outline: bytes
+
+
+def bases(domain_id: int, addresses: Collection[str]) -> dict[str, Base]:
+    """Of each audience that reads deltas what one could begin with.
+
+    Whether it does it has said when it asked for its last lease.
+    """
+    mine = {"domain_id": domain_id, "audience__in": addresses}
+    said = Recipient.objects.filter(**mine).values_list("audience", "reads")
+    reading = {address for address, reads in said if "deltas" in reads}
+    rows = ContentOutline.objects.filter(**mine)
+    return {row.audience: Base(row.digest, row.entries) for row in rows if row.audience in reading}
+
+
+def choose(base: Base | None, previous: str, entries: Entries) -> Delta | None:
     """What changed since the bundle that an audience acknowledged; None where it gets a whole.
 
     Args:
-        domain_id: the domain.
-        address: the audience.
+        base: of the audience, of `bases`.
         previous: digest of the bundle that it acknowledged last, "" where that is not known.
         entries: the content that it shall hold.
     """
-    if not previous or not _reads_deltas(domain_id, address):
-        return None
-    rows = ContentOutline.objects.filter(audience=address, domain_id=domain_id, digest=previous)
-    held = rows.values_list("entries", flat=True).first()
-    if held is None:
+    if not previous or base is None or base.digest != previous:
         return None
     try:
-        delta = difference_from(bytes(held), entries)
+        delta = difference_from(bytes(base.outline), entries)
     except InputError:
         return None  # it differs in more places than a delta may have
     size = len(dumps(delta.to_json()))
     return delta if size * WORTH_IT <= entries.size else None
 
 
-def remember(bundle: Bundle, sealed: SealedBundle, outline: bytes) -> None:
-    """Keep a bundle's chunks and the outline of its content; call it where the row is written."""
-    bundle.chunks.all().delete()
+def remember(written: Sequence[Remembered]) -> None:
+    """Keep the chunks of bundles and their contents' outlines; call it where rows are written."""
+    BundleChunk.objects.filter(bundle__in=[each.bundle for each in written]).delete()
     BundleChunk.objects.bulk_create(
-        BundleChunk(bundle=bundle, number=number, message=message)
-        for number, message in enumerate(sealed.chunks)
-    )
-    row = ContentOutline(
-        audience=bundle.audience,
-        domain_id=bundle.domain_id,
-        digest=sealed.digest,
-        entries=outline,
+        BundleChunk(bundle=each.bundle, number=number, message=message)
+        for each in written
+        for number, message in enumerate(each.sealed.chunks)
     )
     ContentOutline.objects.bulk_create(
-        [row],
+        (
+            ContentOutline(
+                audience=each.bundle.audience,
+                domain_id=each.bundle.domain_id,
+                digest=each.sealed.digest,
+                entries=each.outline,
+            )
+            for each in written
+        ),
         update_conflicts=True,
         unique_fields=["audience", "domain"],
         update_fields=["digest", "entries"],
     )
-
-
-def _reads_deltas(domain_id: int, address: str) -> bool:
-    """Whether the audience said so when it asked for its last lease."""
-    rows = Recipient.objects.filter(audience=address, domain_id=domain_id)
-    return "deltas" in (rows.values_list("reads", flat=True).first() or ())

@@ -90,3 +90,13 @@ def recipient(address: str, domain: Domain) -> Recipient:
     """The row that keeps what this audience said about a domain."""
     found, _ = Recipient.objects.get_or_create(audience=address, domain=domain)
     return found
+
+
+def ensure(domain_id: int, addresses: Collection[str]) -> None:
+    """Have such a row of each of these audiences."""
+    rows = Recipient.objects.filter(domain_id=domain_id, audience__in=addresses)
+    missing = set(addresses) - set(rows.values_list("audience", flat=True))
+    Recipient.objects.bulk_create(
+        (Recipient(audience=address, domain_id=domain_id) for address in sorted(missing)),
+        ignore_conflicts=True,
+    )

@@ -19,7 +19,7 @@ from adminapp.distribution import (
     roots,
     scopes,
 )
-from adminapp.distribution.compile import RENEW_BEFORE
+from adminapp.distribution.building import RENEW_BEFORE
 from adminapp.distribution.models import Bundle, Compilation, EncodingEpoch, RecomputeJob, Rollout
 from adminapp.identity.models import Agent, Domain
 from adminapp.identity.services import record_change

@@ -12,7 +12,7 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from tests.support.cut_plan import (
 from tests.support.data_plane import wait_until
 from tests.support.histories import CONVERGE, History, judge
 from tests.support.noted import publish_noted, read_noted
+from tests.support.sidebyside import together
 from tests.support.tcp_proxy import TcpProxy
 
 _PATIENCE = 180.0
@@ -130,7 +131,7 @@ class Cuts:
             for thread in meters:
                 thread.start()
             wait_until(lambda: self.history.count("delivered") > 5, "events to flow", _PATIENCE)
-            self._together([partial(self._lane, lane) for lane in lanes(self._plan)])
+            together([partial(self._lane, lane) for lane in lanes(self._plan)], end=self._end)
             self._repaired()
             self._settle(meters)
         finally:
@@ -147,24 +148,6 @@ class Cuts:
         self._judge()
         self.outcome.seconds = round(time.monotonic() - started, 1)
         return self.outcome
-
-    def _together(self, work: list[Callable[[], None]]) -> None:
-        failed: list[BaseException] = []
-
-        def run(one: Callable[[], None]) -> None:
-            try:
-                one()
-            except BaseException as error:  # noqa: BLE001 - raised again below
-                failed.append(error)
-                self._end.set()
-
-        threads = [threading.Thread(target=run, args=(one,)) for one in work]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failed:
-            raise failed[0]
 
     def _lane(self, cuts: list[Cut]) -> None:
         for cut in cuts:

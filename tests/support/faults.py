@@ -40,6 +40,7 @@ from tests.support.fault_verdict import (
 from tests.support.histories import History, Line, merged
 from tests.support.ports import wait_until
 from tests.support.processes import Running, wait_gone
+from tests.support.sidebyside import together
 
 _PATIENCE = 180.0
 _ENDED = {"done", "superseded", "failed"}
@@ -118,7 +119,7 @@ class Faults:
         try:
             self._start()
             watch.start()
-            self._together([*self._trouble(), self._change])
+            together([*self._trouble(), self._change], end=self._end)
             self._repaired()
             self._settle()
             self._still_running()
@@ -167,24 +168,6 @@ class Faults:
         """What goes on side by side while people change things."""
         lanes = fault_plan.lanes(self._seed, self._each)
         return [*(partial(self._lane, lane) for lane in lanes), self._kill_drivers]
-
-    def _together(self, work: list[Callable[[], None]]) -> None:
-        failed: list[BaseException] = []
-
-        def run(one: Callable[[], None]) -> None:
-            try:
-                one()
-            except BaseException as error:  # noqa: BLE001 - raised again below
-                failed.append(error)
-                self._end.set()
-
-        threads = [threading.Thread(target=run, args=(one,)) for one in work]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failed:
-            raise failed[0]
 
     def _lane(self, strikes: list[Strike]) -> None:
         for strike in strikes:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from adminapp.distribution import building, services, stages
 from adminapp.distribution import compile as compiling
-from adminapp.distribution import services, stages
 from adminapp.distribution.models import Bundle, BundleChunk, ContentOutline, Recipient, SealedWrap
 from adminapp.identity.models import Domain, Principal
 from adminapp.policies import services as policies
@@ -183,7 +183,7 @@ def test_a_bundle_over_one_message_goes_in_chunks(
 ) -> None:
     built = envelope.build_bundle
     monkeypatch.setattr(
-        compiling,
+        building,
         "build_bundle",
         lambda **members: built(**{**members, "limit": 16 * 1024 + 1, "chunk": 2_000}),
     )

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -145,6 +146,22 @@ def test_a_row_of_the_release_before_is_still_understood(plane: Plane, fleet: Do
     assert set(Notice.objects.values_list("audience", "state")) == {
         ("agent:edge-0", "built"), ("agent:edge-1", "sent"), ("agent:edge-2", "built"),
     }  # fmt: skip
+
+
+def test_an_agent_more_takes_few_statements_more_to_compile_for(fleet: Domain) -> None:
+    def compiled() -> int:
+        Domain.objects.filter(pk=fleet.pk).update(revision=F("revision") + 1)
+        with CaptureQueriesContext(connection) as told:
+            services.compile_domain(fleet.pk)
+        return len(told)
+
+    compiled()
+    few = compiled()
+    widen(fleet)
+    compiled()
+    many = compiled()
+    # its key, what is encoded for it, its wraps; and a share of what a set takes
+    assert (many - few) / (MANY - 3) < 6
 
 
 def test_looking_whether_all_are_there_asks_no_more_for_more_agents(

@@ -116,9 +116,9 @@ def test_a_crash_after_the_receipt_sends_twice_and_applies_once(
 def test_a_crash_inside_a_compile_is_made_good(
     plane: Plane, heating: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from adminapp.distribution import compile as compiler
+    from adminapp.distribution import building
 
-    store, calls = compiler._store, []
+    store, calls = building._store, []
 
     def crash(*arguments: object) -> None:
         calls.append(arguments)
@@ -127,7 +127,8 @@ def test_a_crash_inside_a_compile_is_made_good(
         store(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(compiler, "_store", crash)
+        patched.setattr(building, "_store", crash)
+        patched.setattr(building, "TOGETHER", 1)
         with pytest.raises(MemoryError):
             services.compile_domain(heating.pk)
     assert Bundle.objects.count() == 1

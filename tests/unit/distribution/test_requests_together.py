@@ -12,8 +12,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from adminapp.distribution import building, delivery, leases, services
 from adminapp.distribution import compile as compiler
-from adminapp.distribution import delivery, leases, services
 from adminapp.distribution.models import Bundle, Enforcement, Recipient
 from adminapp.identity.models import Agent, Domain, Principal
 from adminapp.outbox import relay
@@ -255,14 +255,14 @@ def test_one_that_cannot_be_made_holds_up_the_others_once(
     }
     for bundle in bundles.values():
         delivery.request_rebuild(bundle)
-    replace = compiler._replace
+    replace = building.replace
 
     def cannot(snapshot: Any, job: Any, old: Bundle) -> None:
         if old.audience == "agent:alpha":
             raise MemoryError
         replace(snapshot, job, old)
 
-    monkeypatch.setattr(compiler, "_replace", cannot)
+    monkeypatch.setattr(building, "replace", cannot)
     first, second = waiting()
     assert handlers.work(first, sender=lambda: plane)
     assert len(waiting()) == 2

@@ -6,7 +6,7 @@ bundle of that revision with that digest was built for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,34 +20,55 @@ from adminapp.identity.models import Domain
 from policyengine.bundles.addresses import audience
 
 
-def proven(row: Recipient, held: Mapping[str, Any]) -> bool:
+@dataclass(frozen=True)
+class Built:
+    """What was built of revisions that audiences speak of.
+
+    Args:
+        digests: (audience, domain's number, revision) -> every digest that it ever had.
+        keys: the same -> the epochs of keys in it.
+    """
+
+    digests: Mapping[tuple[str, int, int], Collection[str]]
+    keys: Mapping[tuple[str, int, int], Mapping[str, Mapping[str, str]]]
+
+
+def built(told: Iterable[tuple[Recipient, Mapping[str, Any]]]) -> Built:
+    """What was built of what these say that they hold."""
+    places = {(row.audience, row.domain_id, held["revision"]) for row, held in told}
+    rows = Bundle.objects.filter(
+        audience__in={audience for audience, _, _ in places},
+        domain__in={domain for _, domain, _ in places},
+        revision__in={revision for _, _, revision in places},
+    ).values_list("audience", "domain_id", "revision", "digest", "replaced", "keys")
+    found = {row[:3]: row[3:] for row in rows}
+    return Built(
+        {place: {digest, *replaced} for place, (digest, replaced, _) in found.items()},
+        {place: keys for place, (_, _, keys) in found.items()},
+    )
+
+
+def proven(row: Recipient, held: Mapping[str, Any], built: Built) -> bool:
     """Whether what an audience says that it holds was built for it."""
     revision, digest = held["revision"], held["digest"]
     if revision == 0:
-        return digest == ""
+        return bool(digest == "")
     if (row.revision, row.digest) == (revision, digest) and row.state != row.State.CONTRADICTS:
         return True
-    return was_built(row.audience, row.domain_id, revision, digest)
-
-
-def was_built(address: str, domain_id: int, revision: int, digest: str) -> bool:
-    """Whether a revision was ever built with this digest for this audience."""
-    mine = {"audience": address, "domain": domain_id, "revision": revision}
-    for known, replaced in Bundle.objects.filter(**mine).values_list("digest", "replaced"):
-        if digest == known or digest in replaced:
-            return True
+    place = row.audience, row.domain_id, revision
+    if digest in built.digests.get(place, ()):
+        return True
     # Bundles are forgotten after days, what was acknowledged of them is not.
+    mine = {"audience": row.audience, "domain": row.domain_id, "revision": revision}
     return Enforcement.objects.filter(**mine, digest=digest, proven=True).exists()
 
 
-def keys_of(row: Recipient, held: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def keys_of(row: Recipient, held: Mapping[str, Any], built: Built) -> dict[str, Any]:
     """Epochs of keys in the bundle that an audience proved to hold."""
     same = (row.revision, row.digest) == (held["revision"], held["digest"])
     if (row.keys and same) or not row.audience.startswith("agent:"):
         return dict(row.keys)
-    mine = {"audience": row.audience, "domain": row.domain_id, "revision": held["revision"]}
-    found = Bundle.objects.filter(**mine).values_list("keys", flat=True).first()
-    return dict(found or {})
+    return dict(built.keys.get((row.audience, row.domain_id, held["revision"]), {}))
 
 
 def note(row: Recipient, held: Mapping[str, Any], *, believed: bool) -> None:

@@ -14,38 +14,16 @@ from django.utils import timezone
 
 from adminapp.audit import selectors as audit_selectors
 from adminapp.audit import services as audit
-from adminapp.distribution import delivery, history, rollouts, timeline
-from adminapp.distribution.models import Bundle, Notice, PolicyRollout, Recipient, Revocation
-from adminapp.distribution.recipients import Audience, recipient
+from adminapp.distribution import delivery, history
+from adminapp.distribution.models import Bundle, Recipient
+from adminapp.distribution.recipients import recipient
 from adminapp.identity.models import Domain
-from policyengine.bundles import messages
-from policyengine.bundles.framing import Request
 
 State = Recipient.State
 STRAY = "bundle.refused"
 CONTRADICTED = "acknowledgement.contradicted"
 STRAY_PAUSE = timedelta(minutes=1)
 _NOTHING: Final[Mapping[str, Any]] = {"revision": 0, "digest": "", "notice": 0, "epochs": {}}
-
-
-def acknowledge(sender: Audience, request: Request) -> None:
-    """Take a signed acknowledgement.
-
-    Raises:
-        RejectedError: it does not verify.
-    """
-    ack = messages.verify_ack(request, sender.verify_key)
-    domain = Domain.objects.filter(name=ack.domain).first()
-    if domain is None:
-        return
-    take = _bundle_ack if ack.what == "bundle" else _notice_ack
-    taken = take(domain, ack)
-    if taken or (ack.what == "bundle" and ack.status == "applied"):
-        # Also where nothing like that was built: what it says of itself is then shown as untrue.
-        record_held([Report(sender.address, {domain.name: domain}, ack.held, at=ack.at)])
-    # That something arrived is shown; whoever waits, waits for it to be in force.
-    if taken and ack.status != "received":
-        _wake(domain)
 
 
 @dataclass(frozen=True)
@@ -99,7 +77,8 @@ class _Statement:
 def record_held(reports: Iterable[Report]) -> None:
     """Keep what audiences say that they hold, where they did not say so before."""
     known, fresh = _sorted(_statements(reports))
-    believed = [*known, *(each for each in fresh if _store(each))]
+    built = history.built((each.row, each.held) for each in fresh)
+    believed = [*known, *(each for each in fresh if _store(each, built))]
     unsettled = _unsettled(believed)
     for each in believed:
         oldest = unsettled.get((each.row.audience, each.row.domain_id))
@@ -159,11 +138,12 @@ def _unsettled(told: Iterable[_Statement]) -> dict[tuple[str, int], int]:
     return {(row["audience"], row["domain_id"]): row["first"] for row in oldest}
 
 
-def _store(told: _Statement) -> bool:
+def _store(told: _Statement, built: history.Built) -> bool:
     """Keep it; whether it can be believed."""
     row, held = told.row, told.held
-    believed = history.proven(row, held)
-    news = _write(row, held, told.at, told.said, believed=believed)
+    believed = history.proven(row, held, built)
+    said = {**told.said, "keys": history.keys_of(row, held, built) if believed else {}}
+    news = _write(row, held, told.at, said, believed=believed)
     if news and not believed:
         # Outside of that transaction: the audit's end is taken before any other row.
         _note_contradiction(row=row, held=held)
@@ -182,7 +162,6 @@ def _write(
         "notice": held["notice"],
         "epochs": held["epochs"],
         **said,
-        "keys": history.keys_of(row, held) if believed else {},
         "state": state,
         "reason": row.reason if state == State.REJECTED else "",
         "last_seen": timezone.now(),
@@ -193,12 +172,16 @@ def _write(
     # Who holds nothing has lost its disk: it is helped at once.
     if believed and held["revision"]:
         mine = mine.exclude(_overtaken(held, at))
-    if mine.filter(**place).update(**columns):
+    # What was read decides what is tried first, what is there which of the two it is.
+    known = (row.revision, row.digest) == (held["revision"], held["digest"])
+    if known and mine.filter(**place).update(**columns):
         return False
     with transaction.atomic():
         news = mine.exclude(**place).update(**place, **columns)
         if news:
             history.note(row, held, believed=believed)
+    if not news and not known:
+        mine.filter(**place).update(**columns)
     return bool(news)
 
 
@@ -257,109 +240,3 @@ def _note_contradiction(*, row: Recipient, held: Mapping[str, Any]) -> None:
         object_name=name,
         after={"revision": held["revision"], "digest": held["digest"]},
     )
-
-
-def _bundle_ack(domain: Domain, ack: messages.Acknowledgement) -> bool:
-    """Whether the acknowledgement speaks of a bundle that was built for this audience."""
-    bundle = (
-        Bundle.objects.defer("message")
-        .filter(audience=ack.audience, domain=domain, revision=ack.number, digest=ack.digest)
-        .first()
-    )
-    if bundle is None:
-        if ack.status == "rejected":
-            _note_stray(domain=domain, ack=ack)
-        return False
-    now = timezone.now()
-    rows = Bundle.objects.filter(pk=bundle.pk)
-    if ack.status == "applied" or _in_force(domain, ack):
-        rows.exclude(state=Bundle.State.APPLIED).update(
-            state=Bundle.State.APPLIED, reason="", acknowledged_at=now
-        )
-    elif ack.status == "rejected":
-        _rejected(bundle, ack)
-    else:
-        rows.filter(state__in=(Bundle.State.BUILT, Bundle.State.SENT)).update(
-            state=Bundle.State.RECEIVED
-        )
-    return True
-
-
-@audit.change
-def _note_stray(*, domain: Domain, ack: messages.Acknowledgement) -> None:
-    """It refused a bundle that was never built for it: somebody else wrote to its queue.
-
-    Whoever can do that can do it often, so the audit takes one entry a minute for each reason.
-    """
-    minute = timezone.now() - STRAY_PAUSE
-    noted = audit_selectors.search(action=STRAY, object_id=ack.audience, since=minute)
-    if any(entry.after["reason"] == ack.reason for entry in noted):
-        return
-    kind, _, name = ack.audience.partition(":")
-    audit.write(
-        actor=None,
-        action=STRAY,
-        domain_name=domain.name,
-        object_type=kind,
-        object_id=ack.audience,
-        object_name=name,
-        after={"reason": ack.reason[:64], "revision": ack.number},
-    )
-
-
-def _in_force(domain: Domain, ack: messages.Acknowledgement) -> bool:
-    """A second copy is refused as a replay while the first one is in force: that is no failure."""
-    return bool(ack.held.get(domain.name, {}).get("digest") == ack.digest)
-
-
-def _rejected(bundle: Bundle, ack: messages.Acknowledgement) -> None:
-    refused = Bundle.objects.filter(pk=bundle.pk).exclude(
-        state__in=(Bundle.State.APPLIED, Bundle.State.SUPERSEDED)
-    )
-    changed = refused.exclude(state=Bundle.State.REJECTED).update(
-        state=Bundle.State.REJECTED, reason=ack.reason[:64], acknowledged_at=timezone.now()
-    )
-    if not changed:
-        return
-    Recipient.objects.filter(audience=bundle.audience, domain=bundle.domain_id).update(
-        state=State.REJECTED, reason=ack.reason[:64]
-    )
-    if ack.reason == "previous" or bundle.form == Bundle.Form.DELTA:
-        # It holds another bundle than it acknowledged last: it needs one that stands alone.
-        delivery.request_rebuild(bundle)
-
-
-def _notice_ack(domain: Domain, ack: messages.Acknowledgement) -> bool:
-    if ack.status == "received":
-        return False  # its `applied` follows at once, and says the same of what it holds
-    notice = Notice.objects.filter(
-        audience=ack.audience, domain=domain, number=ack.number
-    ).select_related("revocation")
-    found = notice.first()
-    if found is None:
-        return False
-    if ack.status == "applied":
-        # Both or neither: who dies in between is told again, and would find it applied already.
-        with transaction.atomic():
-            applied = notice.exclude(state=Notice.State.APPLIED).update(
-                state=Notice.State.APPLIED, acknowledged_at=timezone.now()
-            )
-            if applied:
-                agent = ack.audience.partition(":")[2]
-                timeline.note(found.revocation, "notice-applied", agent=agent, number=ack.number)
-    elif ack.status == "rejected":
-        notice.exclude(state=Notice.State.APPLIED).update(state=Notice.State.REJECTED)
-    return True
-
-
-def _wake(domain: Domain) -> None:
-    """Somebody may wait for just this acknowledgement."""
-    staged = PolicyRollout.objects.filter(domain=domain, state=PolicyRollout.State.RUNNING)
-    ended = (Revocation.State.COMPLETE, Revocation.State.FAILED)
-    # A guest's agents answer in the domain that it visits, for a revocation in its own.
-    revoking = Revocation.objects.filter(notices__domain=domain).exclude(state__in=ended)
-    waiting = set(revoking.values_list("domain_id", flat=True))
-    if rollouts.running(domain) is not None or staged.exists():
-        waiting.add(domain.pk)
-    for row in Domain.objects.filter(pk__in=waiting):
-        rollouts.request_look(row)

@@ -7,14 +7,23 @@ verified under the registered key, and nothing in it can stop the process.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
-from adminapp.distribution import decisionlogs, filterrequests, leases, recipients, reports, roots
+from adminapp.distribution import (
+    acknowledgements,
+    decisionlogs,
+    filterrequests,
+    leases,
+    recipients,
+    roots,
+)
 from policyengine.bundles import addresses, messages
 from policyengine.errors import DecodeError, PortcullisError, RejectedError
 
 log = logging.getLogger("portcullis.requests")
+T = TypeVar("T")
 
 
 Answers = list[tuple[str, bytes]]
@@ -34,18 +43,24 @@ def answer_request(data: bytes) -> Answers:
 def answer_requests(batch: Sequence[bytes]) -> Iterator[list[tuple[int, Answers]]]:
     """Answer messages; gives groups of (place in the batch, what to send) as they are done.
 
-    Leases come first and together, since whoever asked must not wait for what others report.
+    Leases come first and together, since whoever asked must not wait for what others report;
+    then acknowledgements, together too.
     """
     decoded = [_decoded(data) for data in batch]
     senders = recipients.find_all({request.audience for request in decoded if request})
     asking: dict[int, leases.Wish] = {}
+    told: dict[int, messages.Acknowledgement] = {}
     others: list[tuple[int, messages.Request]] = []
     unheard: list[tuple[int, Answers]] = []
     for place, request in enumerate(decoded):
-        if request is not None and request.kind != "lease":
+        if request is None:
+            unheard.append((place, []))
+        elif request.kind not in ("lease", "ack"):
             others.append((place, request))
-        elif request is not None and (wish := _wish(senders.get(request.audience), request)):
+        elif request.kind == "lease" and (wish := _read(leases.read, senders, request)):
             asking[place] = wish
+        elif request.kind == "ack" and (ack := _read(acknowledgements.read, senders, request)):
+            told[place] = ack
         else:
             unheard.append((place, []))
     if asking:
@@ -53,6 +68,9 @@ def answer_requests(batch: Sequence[bytes]) -> Iterator[list[tuple[int, Answers]
         unheard += zip(asking, map(_leased, asking.values(), granted), strict=True)
     if unheard:
         yield unheard
+    if told:
+        _heard(list(told.values()))
+        yield [(place, []) for place in told]
     for place, request in others:
         _take(request)
         yield [(place, [])]
@@ -66,10 +84,27 @@ def _decoded(data: bytes) -> messages.Request | None:
         return None
 
 
-def _wish(sender: recipients.Audience | None, request: messages.Request) -> leases.Wish | None:
+def _read(
+    read: Callable[[recipients.Audience, messages.Request], T],
+    senders: Mapping[str, recipients.Audience],
+    request: messages.Request,
+) -> T | None:
+    """What a message says, its signature checked; None where it is not to be believed."""
     with _refusing(request):
-        return leases.read(_known(sender), request)
+        return read(_known(senders.get(request.audience)), request)
     return None
+
+
+def _heard(acks: Sequence[messages.Acknowledgement]) -> None:
+    """Take in acknowledgements; one that cannot be does not take the others with it."""
+    try:
+        acknowledgements.take(acks)
+    except PortcullisError:
+        if len(acks) == 1:
+            log.warning("a request of %s could not be answered", acks[0].audience)
+            return
+        for ack in acks:
+            _heard([ack])
 
 
 def _granted(wishes: Sequence[leases.Wish]) -> list[leases.Granted | None]:
@@ -96,9 +131,7 @@ def _take(request: messages.Request) -> None:
     """Take in what needs no answer; its sender as it is at this moment."""
     with _refusing(request):
         sender = _known(recipients.find(request.audience))
-        if request.kind == "ack":
-            reports.acknowledge(sender, request)
-        elif request.kind == "decisions":
+        if request.kind == "decisions":
             decisionlogs.accept(sender, request)
         else:
             filterrequests.accept(sender, request)

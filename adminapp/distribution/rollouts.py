@@ -8,6 +8,7 @@ for twice, by two processes, and after a crash at any point.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
@@ -34,6 +35,12 @@ Epoch = EncodingEpoch.State
 def running(domain: Domain) -> Rollout | None:
     """The domain's rollout that has not ended, or None: there is never more than one."""
     return Rollout.objects.filter(domain=domain).exclude(state=State.COMPLETE).first()
+
+
+def running_in(domain_ids: Collection[int]) -> list[int]:
+    """Those of these domains that have such a rollout."""
+    rows = Rollout.objects.filter(domain__in=domain_ids).exclude(state=State.COMPLETE)
+    return list(rows.values_list("domain_id", flat=True))
 
 
 @audit.change

@@ -28,6 +28,14 @@ def note_each(rollout: Rollout, kind: str, details: Iterable[Mapping[str, Any]])
     )
 
 
+def note_several(told: Iterable[tuple[Revocation, Mapping[str, Any]]], kind: str) -> None:
+    """Add an event to each of these revocations' timelines, with a detail of its own."""
+    RevocationEvent.objects.bulk_create(
+        RevocationEvent(revocation=revocation, kind=kind, detail=dict(detail))
+        for revocation, detail in told
+    )
+
+
 def note_all(revocations: Iterable[Revocation], kind: str, **detail: Any) -> None:
     """Add the same event to several timelines."""
     RevocationEvent.objects.bulk_create(

@@ -11,7 +11,7 @@ from pathlib import Path
 from django.utils import timezone
 
 from adminapp.changes.loading import load
-from adminapp.distribution import recompute, reports, selectors, services
+from adminapp.distribution import acknowledgements, recompute, reports, selectors, services
 from adminapp.distribution.models import Bundle, Notice, RecomputeJob, Rollout
 from adminapp.distribution.recipients import recipient
 from adminapp.distribution.serving import serving_agents
@@ -67,10 +67,11 @@ def hold(agent: str, domain: str, revision: str = "") -> None:
         "notice": notice.number if notice else 0,
         "epochs": {},
     }
-    report = reports.Report(address, {domain: row}, {domain: held}, at=int(time.time() * 1000))
-    reports.record_held([report])
     if bundle is not None and bundle.state != Bundle.State.APPLIED:
-        reports._bundle_ack(row, _ack(address, domain, "bundle", wanted, bundle.digest, held))
+        acknowledgements.take([_ack(address, domain, "bundle", wanted, bundle.digest, held)])
+    else:
+        at = int(time.time() * 1000)
+        reports.record_held([reports.Report(address, {domain: row}, {domain: held}, at=at)])
     _lease(address, row)
 
 
@@ -83,8 +84,15 @@ def stop_serving(domain: str) -> None:
     """Every agent confirms the notices that were written for it."""
     row = Domain.objects.get(name=domain)
     for notice in Notice.objects.filter(domain=row).exclude(state=Notice.State.APPLIED):
-        ack = _ack(notice.audience, domain, "notice", notice.number, "", {})
-        reports._notice_ack(row, ack)
+        said = recipient(notice.audience, row)
+        held = {
+            "revision": said.revision,
+            "digest": said.digest,
+            "notice": notice.number,
+            "epochs": said.epochs,
+        }
+        ack = _ack(notice.audience, domain, "notice", notice.number, "", held)
+        acknowledgements.take([ack])
 
 
 def carry_out(domain: str) -> None:
@@ -135,7 +143,7 @@ def _ack(
         status="applied",
         reason="",
         at=int(time.time() * 1000),
-        held={domain: held} if held else {},
+        held={domain: held},
     )
 
 

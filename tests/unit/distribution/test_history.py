@@ -208,7 +208,11 @@ def test_the_history_outlives_bundles_and_ends_after_its_period(
     assert history.entries().filter(audience="agent:alpha").count() == len(told) >= 2
     # An agent that comes back with what it held then is no liar.
     first = told[0]
-    assert history.was_built(first.audience, heating.pk, first.revision, first.digest)
+    row = Recipient.objects.get(audience=first.audience, domain=heating)
+    held = {"revision": first.revision, "digest": first.digest}
+    assert history.proven(row, held, history.built([(row, held)]))
+    lie = {**held, "digest": "0" * 64}
+    assert not history.proven(row, lie, history.built([(row, lie)]))
     prune(timezone.now() + timedelta(days=settings.ENFORCEMENT_DAYS + 1))
     (left,) = history.entries().filter(audience="agent:alpha")
     assert left.pk == told[-1].pk

@@ -160,30 +160,35 @@ class Rotation:
 
     def _deliver(self) -> int:
         """Hand over what stands in the queues and take what comes back."""
-        from adminapp.distribution import services
-
-        moved = 0
+        moved, said = 0, []
         for each in self._agents.values():
             queue = control_queue(each.address)
             waiting = self._queues.pop(queue, [])
             moved += len(waiting)
             for body in waiting:
                 with self._timed("agents"):
-                    answers = each.take(body)
-                for answer in answers:
-                    with self._timed("acknowledgements"):
-                        services.answer_request(answer)
+                    said += each.take(body)
+        self._answered("acknowledgements", said)
         return moved
 
     def _lease_all(self) -> None:
-        from adminapp.distribution import services
+        asked = [each.lease_request() for each in self._agents.values()]
+        for address, body in self._answered("leases", asked):
+            self._agents[address.rpartition(".")[2]].take(body)
 
-        for each in self._agents.values():
-            request = each.lease_request()
-            with self._timed("leases"):
-                answers = services.answer_request(request)
-            for _, body in answers:
-                each.take(body)
+    def _answered(self, what: str, requests: list[bytes]) -> list[tuple[str, bytes]]:
+        """What comes back, each with its queue; as many at once as `serve_agents` takes."""
+        from adminapp.distribution import services
+        from adminapp.distribution.batches import chunked
+        from tasks.management.commands.serve_agents import BATCH
+
+        found: list[tuple[str, bytes]] = []
+        for some in chunked(requests, BATCH):
+            with self._timed(what):
+                for group in services.answer_requests(some):
+                    found += [answer for _, answers in group for answer in answers]
+            self._done[what] += len(some) - 1
+        return found
 
     def send(self, queue: str, body: bytes, **_: Any) -> None:
         """The transport's part."""

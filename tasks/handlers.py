@@ -25,9 +25,8 @@ from tasks.transport import URGENT_HEADERS, Sender, shared_sender
 
 log = logging.getLogger("portcullis.work")
 
-REBUILD = "rebuild"
-TOGETHER = 50
-"""So many bundles are made again at once."""
+_TOGETHER = {"rebuild": 50, "push": 20}
+"""Topics whose rows are dealt with together, and how many of them at most."""
 
 SenderFactory = Callable[[], Sender]
 Beat = Callable[[], None]
@@ -39,7 +38,7 @@ def work(key: str, *, sender: SenderFactory = shared_sender) -> bool:
     if row is None:
         return False
     rows = [row, *_alike(row)]
-    payload = _together(rows) if row.topic == REBUILD else row.payload
+    payload = _together(rows) if row.topic in _TOGETHER else row.payload
     keys = [each.key for each in rows]
     try:
         handle(row.topic, payload, sender=sender, beat=lambda: relay.touch(*keys))
@@ -54,22 +53,26 @@ def work(key: str, *, sender: SenderFactory = shared_sender) -> bool:
         for each in rows:
             outbox.retry(row=each, error=f"{type(error).__name__}: {error}")
         return True
-    for each in rows:
-        outbox.done(row=each)
+    outbox.done(rows=rows)
     return True
 
 
 def _alike(row: OutboxRow) -> list[OutboxRow]:
-    """Bundles of the same domain that are to be made again too: to read a domain takes longer
-    than to make one of its bundles.
+    """Other bundles that are to be sent too: the broker's receipts are waited for once. Or others
+    of the same domain that are to be made again: to read a domain takes longer than to make one.
 
-    What failed is tried alone: it may be one of them that cannot be made.
+    What failed is tried alone: it may be one of them that cannot be sent or made.
     """
-    topic, domain, *others = row.key.split(":")
-    if topic != REBUILD or len(others) < 2 or row.attempts > 1:
+    if row.topic not in _TOGETHER or row.attempts > 1:
         return []
-    prefix = f"{REBUILD}:{domain}:"
-    return outbox.claim(topics=[REBUILD], prefix=prefix, untried=True, limit=TOGETHER)
+    prefix = f"{row.topic}:"
+    if row.topic == "rebuild":
+        _, domain, *others = row.key.split(":")
+        if len(others) < 2:
+            return []  # written by the release before, without the domain
+        prefix = f"rebuild:{domain}:"
+    most = _TOGETHER[row.topic] - 1
+    return outbox.claim(topics=[row.topic], prefix=prefix, untried=True, limit=most)
 
 
 def _together(rows: Iterable[OutboxRow]) -> dict[str, Any]:
@@ -83,8 +86,8 @@ def handle(topic: str, payload: Mapping[str, Any], *, sender: SenderFactory, bea
     _HANDLERS[topic](payload, sender, beat)
 
 
-def _compile(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) -> None:
-    services.compile_domain(payload["domain"])
+def _compile(payload: Mapping[str, Any], _sender: SenderFactory, beat: Beat) -> None:
+    services.compile_domain(payload["domain"], beat=beat)
 
 
 def _rebuild(payload: Mapping[str, Any], _sender: SenderFactory, beat: Beat) -> None:
@@ -92,11 +95,10 @@ def _rebuild(payload: Mapping[str, Any], _sender: SenderFactory, beat: Beat) -> 
 
 
 def _push(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> None:
-    parcels = services.bundle_parcels(payload["bundle"])
-    for parcel in parcels:
-        sender().send(parcel.queue, parcel.body)
-    if parcels:
-        services.bundle_sent(payload["bundle"])
+    for bundles in services.unsent_bundles(payload["bundles"]):
+        parcels = services.bundle_parcels(bundles)
+        sender().send_many([Outgoing(each.queue, each.body) for each in parcels])
+        services.bundles_sent(bundles)
 
 
 def _notice(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> None:
@@ -146,7 +148,7 @@ def _webhook(payload: Mapping[str, Any], _sender: SenderFactory, _beat: Beat) ->
 
 _HANDLERS: Mapping[str, Callable[[Mapping[str, Any], SenderFactory, Beat], None]] = {
     "compile": _compile,
-    REBUILD: _rebuild,
+    "rebuild": _rebuild,
     "push": _push,
     "notice": _notice,
     "filter-key": _filter_key,

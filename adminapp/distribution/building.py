@@ -104,8 +104,9 @@ class Made:
         return deltas.Remembered(bundle, self.sealed, self.outline)
 
 
-def build(snapshot: Snapshot, jobs: Iterable[Job]) -> None:
-    """Make, keep and queue the bundles that these audiences lack, in this order.
+def build(snapshot: Snapshot, jobs: Iterable[Job], *, beat: Callable[[], None]) -> None:
+    """Make, keep and queue the bundles that these audiences lack, in this order; `beat` is called
+    after each set.
 
     Raises:
         RevisionRefused: the authority does not sign this revision for one of them.
@@ -114,6 +115,7 @@ def build(snapshot: Snapshot, jobs: Iterable[Job]) -> None:
         left = some
         while left:
             left = _build_some(snapshot, left)
+            beat()
 
 
 def _build_some(snapshot: Snapshot, jobs: list[Job]) -> list[Job]:

@@ -36,11 +36,12 @@ from policyengine.primitives.canonical import dumps, unb64
 from policyengine.primitives.hashing import digest
 
 
-def compile_domain(domain_id: int) -> int:
+def compile_domain(domain_id: int, *, beat: Callable[[], None] = lambda: None) -> int:
     """Make the bundles of the domain's newest revision; returns that revision.
 
     Older revisions that were waiting are skipped: a bundle leads from what was acknowledged to
-    the newest, or is whole, so only the newest matters.
+    the newest, or is whole, so only the newest matters. `beat` is called every few bundles: a
+    large domain takes long.
     """
     done, _ = Compilation.objects.get_or_create(domain_id=domain_id)
     if done.revision >= Domain.objects.values_list("revision", flat=True).get(pk=domain_id):
@@ -49,7 +50,7 @@ def compile_domain(domain_id: int) -> int:
     snapshot = _snapshot(domain_id)
     views = stages.take_in(domain=done.domain, plain=snapshot.domain)
     try:
-        building.build(snapshot, _jobs(snapshot, views))
+        building.build(snapshot, _jobs(snapshot, views), beat=beat)
     except RevisionRefused:
         numbering.overtake(domain_id, snapshot.domain.revision)
         return done.revision

@@ -6,7 +6,7 @@ receipt, and as applied only on the audience's signed acknowledgement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -24,6 +24,8 @@ from policyengine.bundles import addresses, messages
 RESEND_AFTER = timedelta(seconds=15)
 TOGETHER = 20
 """So many notices go to the broker at once, which then waits for its receipts once."""
+MOST_BYTES = 8 * 2**20
+"""Of bundles that are sent together."""
 UNACKNOWLEDGED = (Bundle.State.BUILT, Bundle.State.SENT, Bundle.State.RECEIVED)
 
 
@@ -80,13 +82,31 @@ def _rebuild_of(bundle: Bundle) -> str:
     return f"rebuild:{bundle.domain_id}:{bundle.pk}:"
 
 
-def bundle_parcels(bundle_id: int) -> list[Parcel]:
-    """What to send for a bundle, in order; nothing when it was superseded or acknowledged."""
-    bundle = Bundle.objects.select_related("domain").filter(pk=bundle_id).first()
-    if bundle is None or bundle.state not in UNACKNOWLEDGED:
-        return []
-    chunks = bundle.chunks.values_list("message", flat=True)
-    sealed = [("bundle", bundle.message), *(("chunk", chunk) for chunk in chunks)]
+def unsent_bundles(bundle_ids: Collection[int]) -> list[list[int]]:
+    """Those of these bundles that were neither superseded nor acknowledged, oldest first, few
+    enough together to be held in memory.
+    """
+    open_still = Bundle.objects.filter(pk__in=bundle_ids, state__in=UNACKNOWLEDGED)
+    found: list[list[int]] = []
+    held = MOST_BYTES
+    for pk, size in open_still.order_by("pk").values_list("pk", "size"):
+        if held + size > MOST_BYTES:
+            found.append([])
+            held = 0
+        found[-1].append(pk)
+        held += size
+    return found
+
+
+def bundle_parcels(bundle_ids: Collection[int]) -> list[Parcel]:
+    """What to send for bundles, in order."""
+    rows = Bundle.objects.filter(pk__in=bundle_ids).order_by("pk").select_related("domain")
+    return [parcel for row in rows.prefetch_related("chunks") for parcel in _parcels(row)]
+
+
+def _parcels(bundle: Bundle) -> list[Parcel]:
+    chunks = [("chunk", chunk.message) for chunk in bundle.chunks.all()]
+    sealed = [("bundle", bundle.message), *chunks]
     queue = addresses.control_queue(bundle.audience)
     return [
         *(Parcel(queue, body) for body in roots.with_bundle(bundle)),
@@ -97,12 +117,12 @@ def bundle_parcels(bundle_id: int) -> list[Parcel]:
     ]
 
 
-def bundle_sent(bundle_id: int) -> None:
-    """The broker has it in its keeping."""
-    Bundle.objects.filter(pk=bundle_id, state=Bundle.State.BUILT).update(
+def bundles_sent(bundle_ids: Collection[int]) -> None:
+    """The broker has them in its keeping."""
+    rows = Bundle.objects.filter(pk__in=bundle_ids)
+    rows.filter(state__in=(Bundle.State.BUILT, Bundle.State.SENT)).update(
         state=Bundle.State.SENT, sent_at=timezone.now()
     )
-    Bundle.objects.filter(pk=bundle_id, state=Bundle.State.SENT).update(sent_at=timezone.now())
 
 
 def unsent_notices(revocation_id: int) -> list[list[int]]:

@@ -7,9 +7,10 @@ from adminapp.distribution.compile import compile_domain, rebuild
 from adminapp.distribution.delivery import (
     Parcel,
     bundle_parcels,
-    bundle_sent,
+    bundles_sent,
     notice_parcels,
     notices_sent,
+    unsent_bundles,
     unsent_notices,
 )
 from adminapp.distribution.filterrequests import answer_parcel as filter_answer
@@ -48,7 +49,7 @@ __all__ = [
     "apply_due",
     "begin_rollout",
     "bundle_parcels",
-    "bundle_sent",
+    "bundles_sent",
     "burn_alias",
     "compile_domain",
     "continue_rollout",
@@ -71,5 +72,6 @@ __all__ = [
     "run_due",
     "set_plan",
     "set_schedule",
+    "unsent_bundles",
     "unsent_notices",
 ]

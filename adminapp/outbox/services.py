@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -70,8 +70,10 @@ def claim(
         due = due.filter(topic__in=topics)
     if connection.features.has_select_for_update_skip_locked:
         with transaction.atomic():
-            rows = list(due.select_for_update(skip_locked=True)[:limit])
-            return [row for row in rows if _take(row, now)]
+            taken = [row.pk for row in due.select_for_update(skip_locked=True)[:limit]]
+            rows = OutboxRow.objects.filter(pk__in=taken).order_by("id")
+            rows.update(state=State.CLAIMED, claimed_at=now, attempts=F("attempts") + 1)
+            return list(rows)
     return [row for row in due[:limit] if _take(row, now)]
 
 
@@ -91,13 +93,10 @@ def _take(row: OutboxRow, now: Any) -> bool:
     return bool(taken)
 
 
-def done(*, row: OutboxRow) -> bool:
-    """The work is finished; False when somebody else had said so before."""
-    return bool(
-        OutboxRow.objects.filter(pk=row.pk)
-        .exclude(state=State.DONE)
-        .update(state=State.DONE, done_at=timezone.now(), error="")
-    )
+def done(*, rows: Iterable[OutboxRow]) -> int:
+    """This work is finished; returns of how much of it nobody else had said so before."""
+    mine = OutboxRow.objects.filter(pk__in=[row.pk for row in rows])
+    return mine.exclude(state=State.DONE).update(state=State.DONE, done_at=timezone.now(), error="")
 
 
 def retry(*, row: OutboxRow, error: str) -> bool:

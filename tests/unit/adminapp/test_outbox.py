@@ -59,8 +59,8 @@ def test_topics_and_time() -> None:
 def test_a_row_is_done_once() -> None:
     put(1)
     (row,) = services.claim()
-    assert services.done(row=row)
-    assert not services.done(row=row)
+    assert services.done(rows=[row]) == 1
+    assert services.done(rows=[row]) == 0
     assert state(row) == State.DONE
 
 
@@ -86,7 +86,7 @@ def test_retries_wait_longer_and_longer_and_end() -> None:
 def test_a_retry_of_what_is_done_changes_nothing() -> None:
     put(1)
     (row,) = services.claim()
-    services.done(row=row)
+    services.done(rows=[row])
     assert not services.retry(row=row, error="late")
     assert state(row) == State.DONE
 
@@ -114,7 +114,7 @@ def test_pruning_keeps_what_is_not_done() -> None:
     put(1)
     put(2)
     (row, _other) = services.claim()
-    services.done(row=row)
+    services.done(rows=[row])
     OutboxRow.objects.filter(pk=row.pk).update(done_at=timezone.now() - timedelta(days=8))
     assert services.prune() == 1
     assert [left.key for left in OutboxRow.objects.all()] == ["compile:2"]

@@ -201,7 +201,7 @@ def test_a_bundle_over_one_message_goes_in_chunks(
     plane.settle()
     row = newest("agent:alpha")
     assert row.state == "received"
-    parcels = services.bundle_parcels(row.pk)
+    parcels = services.bundle_parcels([row.pk])
     assert len(parcels) == 1 + row.chunks.count()
     plane.queues[queue] += [parcel.body for parcel in parcels]
     plane.settle()

@@ -76,7 +76,7 @@ def test_a_bundle_counts_as_sent_only_once_the_broker_has_it(plane: Plane, heati
 class Away:
     """A connection to a broker that is not there."""
 
-    def send(self, *_: object, **__: object) -> None:
+    def send_many(self, *_: object, **__: object) -> None:
         raise TransportError("not connected to the broker")
 
 
@@ -100,11 +100,11 @@ def test_a_crash_after_the_receipt_sends_twice_and_applies_once(
 ) -> None:
     services.compile_domain(heating.pk)
 
-    def crash(_: int) -> None:
+    def crash(_: object) -> None:
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(services, "bundle_sent", crash)
+        patched.setattr(services, "bundles_sent", crash)
         plane.work()
     age(available_at=timezone.now())
     plane.settle()

@@ -145,7 +145,7 @@ def test_an_old_report_does_not_take_back_a_newer_one(plane: Plane, heating: Dom
 
 def test_a_second_copy_refused_as_a_replay_is_no_failure(plane: Plane, heating: Domain) -> None:
     alpha, bundle = built(plane, heating)
-    (parcel,) = services.bundle_parcels(bundle.pk)
+    (parcel,) = services.bundle_parcels([bundle.pk])
     plane.send(parcel.queue, parcel.body)
     plane.deliver()
     assert alpha.refusals == ["replay"]

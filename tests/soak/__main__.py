@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         "--only-control", type=int, help="play this round of them alone, nothing else"
     )
     parser.add_argument(
-        "--deaths", type=int, default=300, help="writes that die in a revocation; 0 for none"
+        "--deaths", type=int, default=280, help="writes that die in a revocation; 0 for none"
     )
     parser.add_argument(
         "--report", type=Path, default=ROOT / "var" / "soak" / "report.jsonl", help="where to"

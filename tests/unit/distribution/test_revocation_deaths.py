@@ -2,8 +2,8 @@
 
 A life ends before one of its writes to the database, wherever that is: the first before the write
 with the number that is played, later ones every so often, each a little later than the one before
-so that no transaction is too long for ever. There are about 310 writes; `make soak` lets each of
-the first 300 be the one that is not done.
+so that no transaction is too long for ever. There are about 290 writes; `make soak` lets each of
+the first 280 be the one that is not done.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import timedelta
 
-from django.db.models import F
 from django.utils import timezone
 
 from adminapp.outbox.models import OutboxRow
@@ -58,13 +57,3 @@ def wanted(*, prefix: str, since: timedelta) -> bool:
 def touch(*keys: str) -> None:
     """Say that rows are still being worked on, so that the sweep leaves them alone."""
     OutboxRow.objects.filter(key__in=keys, state=State.CLAIMED).update(claimed_at=timezone.now())
-
-
-def give_back(*, key: str) -> None:
-    """Put a claimed row back as if it had not been tried: its worker is shutting down."""
-    OutboxRow.objects.filter(key=key, state=State.CLAIMED).update(
-        state=State.PENDING,
-        claimed_at=None,
-        available_at=timezone.now(),
-        attempts=F("attempts") - 1,
-    )

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from policyengine.errors import PortcullisError, SignatureError
@@ -94,6 +95,7 @@ class Operations:
             "journal_entries": told.entries,
         }
         self._log_lock = threading.Lock()
+        self._remember_audit()
 
     def answer(self, request: object) -> dict[str, Any]:
         """The answer to one decoded request; never raises for what a caller sent."""
@@ -221,10 +223,14 @@ class Operations:
         return Answer({"note": note}, {"root": root})
 
     def _remember_audit(self) -> None:
-        """Take over from the journal what a copy of the folder may have missed."""
+        """Take over from the journal what a copy of the folder may have missed.
+
+        A memory that cannot be read stays as it is: nothing of the audit is signed over it.
+        """
         size, root = self._journal.ledger.audit
-        if size > signed_log(self._state.folder).size:
-            remember_log(self._state.folder, SignedLog(size, canonical.unb64(root)))
+        with suppress(StateError):
+            if size > signed_log(self._state.folder).size:
+                remember_log(self._state.folder, SignedLog(size, canonical.unb64(root)))
 
 
 def _check_key_id(key_id: str) -> None:

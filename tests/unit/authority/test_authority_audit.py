@@ -12,6 +12,7 @@ from policyengine.primitives import canonical, merkle
 from policyengine.primitives.checkpoints import open_checkpoint
 from policyengine.primitives.rand import SYSTEM_RANDOM
 from tasks.authority.__main__ import main
+from tasks.authority.files import write_private
 from tasks.authority.operations import Operations
 from tasks.authority.store import ANCHORED, StateError, create_state, load_state, signed_log
 
@@ -83,6 +84,36 @@ def test_it_remembers_across_a_restart_until_told_to_forget(tmp_path: Path) -> N
     )
     assert main(["forget-audit", "--state", str(folder)]) == 0
     assert again.answer(request(0, 3))["ok"] is True
+
+
+def test_a_folder_with_an_older_memory_signs_no_other_history(tmp_path: Path) -> None:
+    """A standby has the journal to its end, and the other files as they were copied last."""
+    folder = tmp_path / "state"
+    first = Operations(create_state(folder, SYSTEM_RANDOM))
+    first.answer(request(0, 3))
+    copied = (folder / "audit.json").read_bytes()
+    first.answer(request(3, 8))
+    for older in (copied, None):
+        (folder / "audit.json").unlink()
+        if older is not None:
+            write_private(folder / "audit.json", older)
+        second = Operations(load_state(folder))
+        assert second.answer({"op": "audit_log"})["result"]["size"] == 8
+        assert second.answer(request(3, 5))["ok"] is False
+    assert second.answer(request(8, 9))["ok"] is True
+    # and what was forgotten on purpose does not come back
+    assert main(["forget-audit", "--state", str(folder)]) == 0
+    third = Operations(load_state(folder))
+    assert third.answer({"op": "audit_log"})["result"]["size"] == 0
+
+
+def test_a_damaged_memory_is_not_written_over(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    Operations(create_state(folder, SYSTEM_RANDOM)).answer(request(0, 5))
+    (folder / "audit.json").write_text("{}")
+    again = Operations(load_state(folder))
+    assert (folder / "audit.json").read_text() == "{}"
+    assert again.answer(request(5, 8))["ok"] is False
 
 
 def test_the_audits_key_signs_nothing_else(operations: Operations) -> None:

@@ -160,11 +160,6 @@ def find_type(domain: Domain, name: str) -> EventType | None:
     return _find(EventType.objects.filter(name=name), domain)
 
 
-def find_attribute_key(domain: Domain, name: str) -> AttributeKey | None:
-    """The key that a name means in a domain: its own, or from the nearest domain above."""
-    return _find(AttributeKey.objects.filter(name=name), domain)
-
-
 def _find(rows: QuerySet[Any], domain: Domain) -> Any:
     line = lineage(domain)
     by_domain = {row.domain_id: row for row in rows.filter(domain__in=line)}
@@ -181,21 +176,6 @@ def next_boundary(domain: Domain, *, after: datetime) -> datetime | None:
 
 
 # -- trees -----------------------------------------------------------------------------------
-
-
-def event_schema(root: str, rows: Iterable[EventType]) -> dict[str, AttributeType]:
-    """What `event.<name>` may be in a policy that hangs on `root`.
-
-    Attributes of the type, of those above it, and of those below it: a policy holds for the whole
-    sub-tree, and an attribute that an event lacks makes its tests false.
-    """
-    types = mapping.event_types(rows)
-    names = (root, *(name for name in types.subtree(root) if name != root))
-    schema: dict[str, AttributeType] = {}
-    for name in names:
-        for spec in types.attributes(name):
-            schema.setdefault(f"{mapping.EVENT}{spec.name}", spec.type)
-    return schema
 
 
 def tree(domain: Domain) -> list[TypeNode]:

@@ -184,7 +184,7 @@ def _foreseen(domain: Domain, attribute: str) -> tuple[Foreseen, Scope]:
     found = Foreseen(
         name, known.policies, tuple(agents), encodings, total - encodings, epoch.number, known.burnt
     )
-    return found, Scope(attributes=frozenset(names))
+    return found, scopes.of_attributes(names)
 
 
 def _holding(plan: AgentPlan, name: str) -> tuple[int, int]:

@@ -80,9 +80,9 @@ def of_agents(names: Iterable[str]) -> Scope:
     return Scope(agents=frozenset(names))
 
 
-def of_attribute(name: str) -> Scope:
-    """Another alias for an attribute, such as `subject.zone`, wherever it stands."""
-    return Scope(attributes=frozenset({name}))
+def of_attributes(names: Iterable[str]) -> Scope:
+    """Another alias for attributes, such as `subject.zone`, wherever they stand."""
+    return Scope(attributes=frozenset(names))
 
 
 def of_subjects(handles: Iterable[str]) -> Scope:

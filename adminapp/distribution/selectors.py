@@ -99,11 +99,6 @@ class AgentRow:
     leased: bool
     domains: tuple[AgentDomain, ...]
 
-    @property
-    def up_to_date(self) -> bool:
-        """Whether it applied the newest revision of every domain."""
-        return all(entry.state == "current" for entry in self.domains)
-
 
 @dataclass(frozen=True)
 class DomainProgress:

@@ -97,7 +97,7 @@ def test_one_client_s_revocation_touches_its_rows_alone(plane: Plane, domain: Do
 def test_another_alias_touches_what_holds_the_attribute(plane: Plane, domain: Domain) -> None:
     before, granted = rows(), {name: grants(plane, name) for name in ("alpha", "beta")}
     assert granted["alpha"]
-    job = complete(order(domain, scopes.of_attribute("subject.service")))
+    job = complete(order(domain, scopes.of_attributes(["subject.service"])))
     held = {row.pk: bytes(row.encoded) for row in EncodedItem.objects.all()}
     plane.settle()
     changed = {place for place, encoded in rows().items() if before.get(place) != encoded}
@@ -115,7 +115,7 @@ def test_aliases_burnt_one_after_the_other_add_up(plane: Plane, domain: Domain) 
     granted = grants(plane, "alpha")
     seen = [rows()]
     for name in ("subject.service", "subject.type", "subject.type"):
-        complete(order(domain, scopes.of_attribute(name)))
+        complete(order(domain, scopes.of_attributes([name])))
         plane.settle()
         seen.append(rows())
         assert grants(plane, "alpha") == granted
@@ -276,7 +276,7 @@ def test_a_broken_pipeline_still_brings_the_new_keys(
 def test_an_order_joins_a_run_that_has_not_begun(domain: Domain) -> None:
     first = order(domain, scopes.of_subjects([handle(GONE)]))
     assert order(domain, scopes.of_subjects([handle(KEPT)])) == first
-    joined = order(domain, scopes.of_attribute("subject.type"))
+    joined = order(domain, scopes.of_attributes(["subject.type"]))
     assert joined == first
     assert (joined.scope, joined.rows_removed) == ("attribute", 2)
     assert scopes.scope_of(joined).subjects == {handle(GONE), handle(KEPT)}
@@ -285,7 +285,7 @@ def test_an_order_joins_a_run_that_has_not_begun(domain: Domain) -> None:
 def test_an_order_after_the_beginning_is_the_next_run(plane: Plane, domain: Domain) -> None:
     first = order(domain, scopes.of_subjects([handle(GONE)]))
     load = begun(first)
-    second = order(domain, scopes.of_attribute("subject.type"))
+    second = order(domain, scopes.of_attributes(["subject.type"]))
     assert second != first
     assert recompute.take(second.pk) is None
     recompute.encode_here(load)

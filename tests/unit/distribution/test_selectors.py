@@ -36,7 +36,7 @@ def test_agent_rows_show_only_domains_that_the_reader_sees(
     rows = {row.name: row for row in selectors.agent_rows(manager)}
     assert [entry.domain for entry in rows["alpha"].domains] == ["heating"]
     assert rows["alpha"].leased
-    assert rows["alpha"].up_to_date
+    assert {entry.state for entry in rows["alpha"].domains} == {"current"}
     assert selectors.agent_rows(stranger) == []
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty
-from time import monotonic
+from time import time_ns
 from typing import Any
 
 from kombu.transport import TRANSPORT_ALIASES, filesystem
@@ -33,7 +33,8 @@ class Channel(filesystem.Channel):
     """Messages are files; who renames a file first has the message."""
 
     def _put(self, queue: str, payload: Any, **_: Any) -> None:
-        name = f"{round(monotonic() * 1000)}_{uuid.uuid4()}.{queue}{_SUFFIX}"
+        # Names sort by age: as many digits always, of a clock that goes on over a restart.
+        name = f"{time_ns():020d}_{uuid.uuid4()}.{queue}{_SUFFIX}"
         _write_whole(Path(self.data_folder_out) / name, dumps(payload))
 
     def _get(self, queue: str) -> Any:

@@ -46,6 +46,21 @@ def test_the_alias_names_this_transport(connection: Connection) -> None:
     assert isinstance(connection.transport, spool.Transport)
 
 
+def test_the_oldest_message_comes_first(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the clock's number has a digit more, and within one thousandth of a second."""
+    moments = iter([9 * 10**18, 10**19 - 1, 10**19, 10**19 + 1])
+    monkeypatch.setattr(spool, "time_ns", lambda: next(moments))
+    with connection.SimpleQueue(queue("aged")) as one:
+        for number in range(4):
+            one.put({"key": number})
+        taken = [one.get_nowait() for _ in range(4)]
+        for message in taken:
+            message.ack()
+        assert [message.payload["key"] for message in taken] == [0, 1, 2, 3]
+
+
 def test_a_message_comes_out_once_and_only_from_its_queue(
     connection: Connection, folder: Path
 ) -> None:
@@ -73,7 +88,7 @@ def test_damage_is_set_aside_and_the_next_message_comes(
     connection: Connection, folder: Path
 ) -> None:
     channel = connection.channel()
-    (folder / "messages" / "0_x.one.msg").write_text("")
+    (folder / "messages" / f"{0:020d}_x.one.msg").write_text("")
     channel._put("one", {"body": 1})
     assert channel._get("one") == {"body": 1}
     (left,) = (folder / "messages").iterdir()

@@ -28,7 +28,7 @@ from policyengine.bundles.addresses import REQUESTS_QUEUE, control_queue
 from tasks.local.activemq import ActiveMQ, write_brokers_file
 from tests.support.processes import REPOSITORY, Running
 
-PER_HOST = 50
+PER_HOST = 20
 PATIENCE = 300.0
 """Seconds for something to start: others may be at work on this machine."""
 HEAP_MB = 1024

@@ -26,9 +26,9 @@ from policyengine.bundles import (
 )
 from policyengine.bundles.roots import MAX_ROOTS
 from policyengine.primitives import sign
+from tests.support.control_rig import ALPHA, ORGANISATION, Applied, Clock, Rig
 from tests.support.memory_broker import MemoryBroker, MemoryTransport
 from tests.support.roots import ISSUED, YEAR, chain, holder, online, root, signed
-from tests.unit.brokers.test_control_link import ALPHA, ORGANISATION, Applied, Clock, Rig
 
 FIRST, SECOND, THIRD = chain(3)
 CONTENT = ORGANISATION.agent_content("alpha")

@@ -11,11 +11,11 @@ import pytest
 from brokers.data.reasons import POLICY_ENDED
 from policyengine.bundles import Floor, Floors, Notice, seal_notice
 from policyengine.primitives.signatures import sign
+from tests.support.control_rig import ALPHA, ORGANISATION, Rig
 from tests.support.data_plane import airport
 from tests.support.memory_broker import MemoryBroker
 from tests.support.pure_agents import PureAgent, publication
 from tests.unit.brokers.test_backlog import BACK, FLIGHT, SNAPSHOT, _confirming, _drain, _publish
-from tests.unit.brokers.test_control_link import ALPHA, ORGANISATION, Rig
 
 UA = Floors(handles=(Floor("p-ua", SNAPSHOT.revision + 1),))
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
-import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -31,11 +29,10 @@ from adminapp.identity.models import Domain
 from spark.files import private_folder, remove, sync
 from spark.jobs.activity import RESULT
 from spark.schemas import DECISION, PAIR, REVOKED
+from tasks import pipelines
 
 log = logging.getLogger("portcullis.activity")
 
-POLL_SECONDS = 0.5
-STOP_SECONDS = 10
 _ALIVE_SECONDS = 5.0
 
 Follow = Callable[[list[str], Callable[[], None]], int]
@@ -144,31 +141,15 @@ def _count(
 
 
 def _process(command: list[str], alive: Callable[[], None]) -> int:
-    setpriv = shutil.which("setpriv")
-    guard = [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
-    process = subprocess.Popen(
-        [*guard, *command],
-        cwd=settings.BASE_DIR,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
     said = time.monotonic()
-    try:
-        while process.poll() is None:
-            time.sleep(POLL_SECONDS)
-            if time.monotonic() - said > _ALIVE_SECONDS:
-                said = time.monotonic()
-                alive()
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-    return process.returncode
+
+    def meanwhile() -> None:
+        nonlocal said
+        if time.monotonic() - said > _ALIVE_SECONDS:
+            said = time.monotonic()
+            alive()
+
+    return pipelines.run(command, meanwhile=meanwhile)
 
 
 # files

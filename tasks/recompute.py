@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,12 +24,11 @@ from adminapp.distribution.encodings import Item
 from adminapp.distribution.models import RecomputeJob
 from spark import snapshots, tables
 from spark.errors import PipelineError
+from tasks import pipelines
 
 log = logging.getLogger("portcullis.recompute")
 
-POLL_SECONDS = 0.5
 BEAT_SECONDS = 5.0
-STOP_SECONDS = 10
 
 
 class RunFailed(Exception):
@@ -164,7 +160,6 @@ def _table(folder: _Folder) -> tables.SnapshotTable:
 
 def _run_pipeline(job: RecomputeJob, folder: _Folder) -> None:
     command = [
-        *_die_with_parent(),
         *(sys.executable, "-m", "spark.jobs.recompute"),
         *("--snapshot", str(folder.snapshot), "--output", str(folder.output)),
         *("--key-file", str(folder.key), "--progress", str(folder.progress)),
@@ -174,41 +169,15 @@ def _run_pipeline(job: RecomputeJob, folder: _Folder) -> None:
         *(("--password-file", str(folder.password)) if folder.password.exists() else ()),
     ]
     follower = _Follower(folder.progress)
-    with folder.log.open("ab") as output:
-        process = subprocess.Popen(
-            command, cwd=settings.BASE_DIR, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-        )
-        try:
-            while process.poll() is None:
-                time.sleep(POLL_SECONDS)
-                _report(job, follower)
-        finally:
-            _stop(process)
+    status = pipelines.run(command, meanwhile=lambda: _report(job, follower), log=folder.log)
     _report(job, follower)
-    if process.returncode != 0:
-        raise RunFailed(f"the pipeline ended with status {process.returncode}")
-
-
-def _die_with_parent() -> tuple[str, ...]:
-    """Where Linux offers it: a killed worker leaves no pipeline behind."""
-    setpriv = shutil.which("setpriv")
-    return (setpriv, "--pdeathsig", "TERM", "--") if setpriv else ()
+    if status != 0:
+        raise RunFailed(f"the pipeline ended with status {status}")
 
 
 def _report(job: RecomputeJob, follower: _Follower) -> None:
     for stage, (done, total) in follower.news().items():
         service.progress(job, stage, done, total)
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 class _Follower:

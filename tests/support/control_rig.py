@@ -21,24 +21,12 @@ from policyengine.bundles import (
     verify_lease_request,
 )
 from policyengine.errors import RejectedError
+from tests.support.clocks import Clock
 from tests.support.data_plane import airport
 from tests.support.memory_broker import MemoryBroker, MemoryTransport
 
 ORGANISATION = airport()
 ALPHA = "agent:alpha"
-
-
-class Clock:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def wall(self) -> float:
-        return self.time
-
-    def boot(self) -> float:
-        return self.time
 
 
 class Applied:

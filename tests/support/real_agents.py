@@ -18,22 +18,10 @@ from policyengine.bundles import OpenedBundle, TrustedState, decode_request
 from policyengine.bundles.addresses import control_queue
 from policyengine.errors import RejectedError
 from tests.support.audiences import Audience, Plane
+from tests.support.clocks import Clock
 from tests.support.memory_broker import MemoryBroker, MemoryTransport
 
 REQUESTS = "pc.requests"
-
-
-class Clock:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def wall(self) -> float:
-        return self.time
-
-    def boot(self) -> float:
-        return self.time
 
 
 class Picky(PolicyInForce):

@@ -26,7 +26,8 @@ from policyengine.bundles import (
 )
 from policyengine.bundles.roots import MAX_ROOTS
 from policyengine.primitives import sign
-from tests.support.control_rig import ALPHA, ORGANISATION, Applied, Clock, Rig
+from tests.support.clocks import Clock
+from tests.support.control_rig import ALPHA, ORGANISATION, Applied, Rig
 from tests.support.memory_broker import MemoryBroker, MemoryTransport
 from tests.support.roots import ISSUED, YEAR, chain, holder, online, root, signed
 

@@ -94,20 +94,22 @@ def _rebuild(payload: Mapping[str, Any], _sender: SenderFactory, beat: Beat) -> 
     services.rebuild(payload["bundles"], beat=beat)
 
 
-def _push(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> None:
+def _push(payload: Mapping[str, Any], sender: SenderFactory, beat: Beat) -> None:
     for bundles in services.unsent_bundles(payload["bundles"]):
         parcels = services.bundle_parcels(bundles)
         sender().send_many([Outgoing(each.queue, each.body) for each in parcels])
         services.bundles_sent(bundles)
+        beat()
 
 
-def _notice(payload: Mapping[str, Any], sender: SenderFactory, _beat: Beat) -> None:
+def _notice(payload: Mapping[str, Any], sender: SenderFactory, beat: Beat) -> None:
     if "notice" in payload:
         # Written by the release before: a row for each notice.
         _send_notices([payload["notice"]], sender)
         return
     for notices in services.unsent_notices(payload["revocation"]):
         _send_notices(notices, sender)
+        beat()
 
 
 def _send_notices(notices: Sequence[int], sender: SenderFactory) -> None:

@@ -8,19 +8,7 @@ from pathlib import Path
 import pytest
 
 from brokers.adapters.disk import DiskWatch
-
-
-class Clock:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.time = 100.0
-
-    def wall(self) -> float:
-        return self.time
-
-    def boot(self) -> float:
-        return self.time
+from tests.support.clocks import Clock
 
 
 @pytest.fixture

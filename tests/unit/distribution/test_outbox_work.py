@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from adminapp.distribution import services
+from adminapp.distribution import delivery, services
 from adminapp.distribution.models import Bundle
 from adminapp.identity.models import Domain
 from adminapp.outbox import relay
@@ -93,6 +93,56 @@ def test_a_broker_that_is_away_for_long_is_tried_again_soon_and_never_given_up(
         age(available_at=timezone.now())
     plane.settle()
     assert set(Bundle.objects.values_list("state", flat=True)) == {"applied"}
+
+
+def push_rows() -> dict[str, str]:
+    return dict(OutboxRow.objects.filter(topic="push").values_list("key", "state"))
+
+
+def test_bundles_that_wait_are_sent_together_and_who_sends_says_that_it_is_alive(
+    plane: Plane, heating: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touched: list[tuple[str, ...]] = []
+    monkeypatch.setattr(relay, "touch", lambda *keys: touched.append(keys))
+    compiling = OutboxRow.objects.filter(topic="compile").latest("pk").key
+    assert handlers.work(compiling, sender=lambda: plane)
+    assert set(touched) == {(compiling,)}
+    touched.clear()
+    keys = list(push_rows())
+    assert 6 < len(keys) <= 20
+    monkeypatch.setattr(delivery, "MOST_BYTES", 1)
+    assert handlers.work(keys[0], sender=lambda: plane)
+    assert set(push_rows().values()) == {"done"}
+    assert set(Bundle.objects.values_list("state", flat=True)) == {"sent"}
+    # each is too large to be held in memory beside another: agents first, in their order
+    assert [set(one) for one in touched] == [set(keys)] * len(keys)
+    assert plane.sent[:2] == ["pc.control.agent.alpha", "pc.control.agent.beta"]
+    assert not handlers.work(keys[1], sender=lambda: plane)
+
+
+def test_one_that_cannot_be_sent_holds_up_the_others_once(
+    plane: Plane, heating: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.compile_domain(heating.pk)
+    bad = Bundle.objects.get(audience="agent:beta").pk
+    make = services.bundle_parcels
+
+    def cannot(bundle_ids: list[int]) -> object:
+        if bad in bundle_ids:
+            raise MemoryError
+        return make(bundle_ids)
+
+    monkeypatch.setattr(services, "bundle_parcels", cannot)
+    keys = list(push_rows())
+    assert handlers.work(keys[0], sender=lambda: plane)
+    assert set(push_rows().values()) == {"pending"}
+    age(available_at=timezone.now())
+    for key in keys:
+        assert handlers.work(key, sender=lambda: plane)
+    assert [key for key, state in push_rows().items() if state == "pending"] == [f"push:{bad}:0"]
+    states = dict(Bundle.objects.values_list("audience", "state"))
+    assert states.pop("agent:beta") == "built"
+    assert set(states.values()) == {"sent"}
 
 
 def test_a_crash_after_the_receipt_sends_twice_and_applies_once(

@@ -9,6 +9,7 @@ and told so from then on.
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 from brokers.adapters.files import write_atomically
@@ -35,15 +36,19 @@ class PlaceFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        # Whoever asks and whoever renews hear of different agents at the same moment.
+        self._writing = threading.Lock()
         self.places: frozenset[Where] = _load(path)
 
     def put(self, where: Where) -> None:
         """Add a pair; returns when it survives a crash."""
-        self._keep(self.places | {where})
+        with self._writing:
+            self._keep(self.places | {where})
 
     def drop(self, where: Where) -> None:
         """Take a pair out; returns when that survives a crash."""
-        self._keep(self.places - {where})
+        with self._writing:
+            self._keep(self.places - {where})
 
     def _keep(self, places: frozenset[Where]) -> None:
         if places != self.places:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -197,3 +198,14 @@ def test_what_agents_understand_is_remembered_and_tried_once_an_hour(state: Path
         path.write_text(damaged)
         with pytest.raises(ProfileError, match="damaged"):
             AgentFormats(path)
+
+
+def test_what_two_threads_hear_at_once_is_kept_of_both(state: Path) -> None:
+    path = state / "places.json"
+    kept = PlaceFile(path)
+    places = [("flights", f"agent-{number}") for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(kept.put, places))
+        assert kept.places == PlaceFile(path).places == frozenset(places)
+        list(pool.map(kept.drop, places))
+    assert kept.places == PlaceFile(path).places == frozenset()
